@@ -1,0 +1,163 @@
+import { z } from 'zod';
+import { AgentName, ToolName } from './ids.ts';
+import { Price } from './provider.ts';
+import { McpServer, ToolClass } from './tool.ts';
+
+/** agent.yaml as the daemon reads it. Unknown keys are refused with file, line, column and the nearest valid key. docs/configuration.md is generated from here. */
+
+export const ProviderKind = z.enum(['anthropic', 'openai', 'openai-compatible', 'demo']);
+
+export const ModelConfig = z.strictObject({
+  contextTokens: z.int().min(1_000).optional().describe('Tokens the model takes in'),
+  outputTokensMax: z.int().min(1).optional().describe('Tokens an answer may have'),
+  price: Price.optional().describe('US dollars per million tokens'),
+  thinking: z.boolean().optional().describe('The model can think at length'),
+  images: z.boolean().optional().describe('The model takes images'),
+});
+
+export const ProviderConfig = z.strictObject({
+  kind: ProviderKind.describe('Wire protocol'),
+  apiKeyEnv: z.string().optional().describe('Name of the environment variable that holds the key'),
+  apiKey: z.string().optional().describe('The key itself; apiKeyEnv is the safer way'),
+  baseUrl: z.url().optional().describe('Where the provider answers'),
+  model: z.string().optional().describe('Model when a session names none'),
+  stallTimeoutMs: z.int().min(100).max(600_000).optional().describe('Longest silence of the provider in the middle of an answer'),
+  headers: z.record(z.string(), z.string()).optional().describe('Additional request headers'),
+  models: z.record(z.string(), ModelConfig).optional().describe('Limits and prices that override the built-in table'),
+});
+export type ProviderConfig = z.output<typeof ProviderConfig>;
+
+export const ModelChoice = z.strictObject({ provider: z.string().optional(), model: z.string().optional() });
+export type ModelChoice = z.output<typeof ModelChoice>;
+
+export const ApprovalRule = z.strictObject({
+  tool: z.string().describe('Tool name; * stands for any run of characters'),
+  agent: AgentName.optional().describe('Only for this agent'),
+  decision: z.enum(['allow', 'ask', 'deny']),
+});
+export type ApprovalRule = z.output<typeof ApprovalRule>;
+
+const ms = (min: number, max: number, value: number) => z.int().min(min).max(max).default(value);
+
+export const RuntimeLimits = z.strictObject({
+  sessionsMax: z.int().min(1).default(100_000).describe('Sessions that may be open at once'),
+  mailboxTurnsMax: z.int().min(1).max(16).default(16).describe('Prompts a session may hold while it is busy'),
+  providerCallsMax: z.int().min(1).default(64).describe('Model calls at once, over all sessions'),
+  toolCallsMax: z.int().min(1).max(64).default(8).describe('Tool calls at once in one session'),
+  roundsMax: z.int().min(1).max(1_000).default(50).describe('Model calls in one turn'),
+  attemptsMax: z.int().min(1).max(10).default(3).describe('Attempts of one model call'),
+  turnTimeoutMs: ms(1_000, 86_400_000, 1_800_000).describe('Longest turn'),
+  toolTimeoutMs: ms(1, 600_000, 60_000).describe('Longest tool call'),
+  toolOutputBytesMax: z.int().min(256).max(10_485_760).default(65_536).describe('Tool output beyond this is cut, and says so'),
+  researchTimeoutMs: ms(10, 60_000, 5_000).describe('Budget of the research phase'),
+  startTimeoutMs: ms(10, 60_000, 3_000).describe('Budget of the session-start hook'),
+  endTimeoutMs: ms(10, 120_000, 15_000).describe('Budget of the session-end hook'),
+  abortGraceMs: ms(10, 60_000, 5_000).describe('How long aborted work may take to settle'),
+  approvalTimeoutMs: ms(100, 86_400_000, 300_000).describe('How long an approval waits before it counts as denied'),
+  idleTtlMs: ms(1_000, 86_400_000, 1_200_000).describe('An idle session leaves memory after this'),
+  drainTimeoutMs: ms(100, 120_000, 10_000).describe('How long running turns get at shutdown'),
+  backoffMs: ms(1, 60_000, 500).describe('First wait before a model call is tried again'),
+  retryAfterMsMax: ms(1, 600_000, 60_000).describe('Longest wait a provider may ask for'),
+  outputTokensMax: z.int().min(1).default(8_192).describe('Tokens an answer may have'),
+  compactAtShare: z
+    .number()
+    .min(0.05)
+    .max(0.98)
+    .default(0.8)
+    .describe('Share of the context window at which the conversation is compacted'),
+  contextTokensMax: z.int().min(1_000).default(200_000).describe('Context window of a model whose own is not known'),
+});
+export type RuntimeLimits = z.output<typeof RuntimeLimits>;
+
+export const RuntimeConfig = z.strictObject({
+  port: z.int().min(0).max(65_535).optional().describe('Port of the runtime; 0 takes any free one'),
+  default: z.string().optional().describe('Provider that answers when a session names none'),
+  model: z.string().optional().describe('Model of the default provider'),
+  providers: z.record(z.string(), ProviderConfig).default({}).describe('Providers by name'),
+  routing: z
+    .strictObject({ compaction: ModelChoice.optional().describe('Model that writes summaries') })
+    .default({})
+    .describe('Other models for other tasks'),
+  fallback: z.array(ModelChoice).max(8).default([]).describe('Tried in turn when the attempts of a model call are used up'),
+  thinkingTokens: z.int().min(0).default(0).describe('Tokens of extended thinking per model call; 0 asks for none'),
+  approvals: z
+    .array(ApprovalRule)
+    .default([])
+    .describe('First rule that fits decides; without one a tool runs unless it was registered as needing approval'),
+  mcpServers: z
+    .record(ToolName, McpServer.omit({ mcpServer: true }))
+    .default({})
+    .describe('MCP servers whose tools sessions may use'),
+  toolClasses: z.record(z.string(), ToolClass).default({}).describe('Class of a tool by name, where the tool itself does not know better'),
+  limits: RuntimeLimits.prefault({}),
+});
+export type RuntimeConfig = z.output<typeof RuntimeConfig>;
+
+export const AgentEntry = z.strictObject({
+  name: AgentName,
+  model: z.string().optional().describe('Model of this agent'),
+  provider: z.string().optional().describe('Provider of this agent'),
+  skills: z.array(z.string()).optional().describe('Allowed skills; absent means all, [] means none'),
+  personality: z.string().optional().describe('Path of its SOUL.md'),
+});
+
+export const HooksConfig = z.strictObject({
+  sessionStart: z
+    .strictObject({
+      recallLimit: z.int().min(0).max(100).default(10).describe('Memories in the inject'),
+      includeIdentity: z.boolean().default(true).describe('Put the identity files into the inject'),
+      includeRecentContext: z.boolean().default(true).describe('Put MEMORY.md into the inject'),
+      recencyBias: z.number().min(0).max(1).default(0.7).describe('0 = importance alone, 1 = recency alone'),
+    })
+    .prefault({}),
+  userPromptSubmit: z
+    .strictObject({
+      recallLimit: z.int().min(0).max(100).default(10).describe('Memories per turn'),
+      injectCharsMax: z.int().min(400).max(4_000).default(1_600).describe('Characters of the whole inject'),
+    })
+    .prefault({}),
+  preCompaction: z
+    .strictObject({
+      includeRecentMemories: z.boolean().default(true).describe('Show recent memories to the summary'),
+      memoryLimit: z.int().min(0).max(100).default(5).describe('How many of them'),
+      summaryGuidelines: z.string().optional().describe('What the summary must hold'),
+    })
+    .prefault({}),
+});
+export type HooksConfig = z.output<typeof HooksConfig>;
+
+/** Sections other Signet software reads from the same file; taken as they are. */
+const ELSEWHERE = Object.fromEntries(
+  ['configVersion', 'embedding', 'search', 'memory', 'auth', 'git', 'features', 'update', 'home', 'services', 'harnesses', 'skills'].map(
+    (key) => [key, z.unknown().optional()],
+  ),
+);
+
+export const AgentYaml = z.strictObject({
+  version: z.union([z.number(), z.string()]).optional(),
+  schema: z.string().optional(),
+  agent: z
+    .strictObject({ name: z.string().optional(), description: z.string().optional(), created: z.string().optional() })
+    .optional()
+    .describe('Who the default agent is'),
+  agents: z
+    .strictObject({ roster: z.array(AgentEntry).default([]) })
+    .optional()
+    .describe('Further agents'),
+  daemon: z
+    .strictObject({
+      host: z.string().optional().describe('Address both servers bind to; loopback only without tokens'),
+      port: z.int().min(0).max(65_535).optional().describe('Port of the daemon; 0 takes any free one'),
+      logLevel: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).optional(),
+      allowedHosts: z.array(z.string()).default([]).describe('Host names besides loopback that requests may name'),
+      allowedOrigins: z.array(z.string()).default([]).describe('Web origins that may call'),
+    })
+    .prefault({}),
+  signals: z
+    .strictObject({ sync: z.enum(['full', 'normal']).default('full').describe('fsync per commit, or per checkpoint') })
+    .prefault({}),
+  hooks: HooksConfig.prefault({}),
+  runtime: RuntimeConfig.prefault({}),
+  ...ELSEWHERE,
+});
+export type AgentYaml = z.output<typeof AgentYaml>;

@@ -1,0 +1,172 @@
+import { z } from 'zod';
+import { AgentName } from './ids.ts';
+import { MemoryFields, RecalledMemory, RecallFilters, Scope } from './memory.ts';
+import { defineOperation } from './operation.ts';
+
+/** Harness assumed when a client names none. */
+export const HARNESS_UNNAMED = 'sdk';
+
+/** Empty strings are how shell hooks say "unknown". */
+const optionalText = (charsMax: number) =>
+  z
+    .string()
+    .max(charsMax)
+    .nullish()
+    .transform((text) => text || undefined);
+
+/** Fields every hook call may carry. */
+const caller = {
+  harness: z
+    .string()
+    .max(128)
+    .default(HARNESS_UNNAMED)
+    .transform((name) => name || HARNESS_UNNAMED),
+  sessionKey: optionalText(512),
+  /** Alias of sessionKey in some clients. */
+  sessionId: optionalText(512),
+  agentId: AgentName.optional(),
+  project: optionalText(4_096),
+  runtimePath: z.enum(['plugin', 'legacy']).optional().catch(undefined),
+};
+
+export const HookMemory = z.object({
+  id: z.string(),
+  content: z.string(),
+  type: z.string(),
+  importance: z.number(),
+  created_at: z.string(),
+});
+
+/** Lenient towards clients that exist: unknown fields are ignored. */
+const hook = { method: 'POST', tag: 'hooks', role: 'agent', unknownFields: 'ignore', source: 'spec/hooks' } as const;
+const bypassed = z.literal(true).optional();
+
+export const hookOperations = {
+  hookSessionStart: defineOperation({
+    ...hook,
+    id: 'hookSessionStart',
+    path: '/api/hooks/session-start',
+    summary: 'A session begins: identity, memories and recent context as text for the system prompt.',
+    input: z.object({
+      ...caller,
+      harnessAgentId: optionalText(512),
+      parentSessionKey: optionalText(512),
+      context: optionalText(100_000),
+      /** The session goes on after an end or a compaction: its checkpoint is loaded. */
+      resume: z.boolean().optional(),
+      /** The session begins bypassed: this hook already says nothing. */
+      bypass: z.boolean().optional(),
+    }),
+    output: z.object({
+      identity: z.object({ name: z.string(), description: z.string().optional() }).optional(),
+      memories: z.array(HookMemory),
+      recentContext: z.string().optional(),
+      inject: z.string(),
+      sessionKey: z.string().optional(),
+      bypassed,
+    }),
+    errors: ['session_claimed'],
+  }),
+  hookUserPromptSubmit: defineOperation({
+    ...hook,
+    id: 'hookUserPromptSubmit',
+    path: '/api/hooks/user-prompt-submit',
+    summary: 'Before each user turn: date, Memory Check guidance and what recall found.',
+    input: z
+      .object({
+        ...caller,
+        userMessage: optionalText(1_000_000),
+        userPrompt: optionalText(1_000_000),
+        prompt: optionalText(1_000_000),
+        lastAssistantMessage: optionalText(1_000_000),
+        memory_feedback: z.record(z.string(), z.number().min(-1).max(1)).optional(),
+      })
+      .refine((input) => input.userMessage?.trim() || input.userPrompt?.trim() || input.prompt?.trim(), {
+        path: ['userMessage'],
+        message: 'userMessage (or userPrompt, or prompt) is required',
+      }),
+    output: z.object({
+      inject: z.string(),
+      memoryCount: z.int(),
+      memories: z.array(HookMemory.extend({ score: z.number() })),
+      /** False when nothing matched well: the inject says so. */
+      strong: z.boolean().optional(),
+      queryTerms: z.array(z.string()).optional(),
+      engine: z.string().optional(),
+      bypassed,
+    }),
+    errors: ['session_claimed'],
+  }),
+  hookSessionEnd: defineOperation({
+    ...hook,
+    id: 'hookSessionEnd',
+    path: '/api/hooks/session-end',
+    summary: 'A session ends: its claim is released, its transcript kept. Ending twice is fine.',
+    input: z.object({
+      ...caller,
+      transcriptPath: optionalText(4_096),
+      cwd: optionalText(4_096),
+      reason: optionalText(256),
+      /** Turns of a session that has no transcript file. */
+      transcript: z
+        .array(z.object({ role: z.string(), content: z.string(), at: z.string().optional() }))
+        .max(100_000)
+        .optional(),
+    }),
+    output: z.object({ memoriesSaved: z.int(), queued: z.boolean().optional(), jobId: z.string().optional(), bypassed }),
+    errors: [],
+    bodyBytesMax: 64 * 1_048_576,
+  }),
+  hookRemember: defineOperation({
+    ...hook,
+    id: 'hookRemember',
+    path: '/api/hooks/remember',
+    summary: 'Store a memory for a session. Silent under bypass.',
+    input: z.object({ ...MemoryFields, ...caller }),
+    output: z.object({
+      saved: z.boolean(),
+      success: z.literal(true),
+      id: z.string(),
+      deduped: z.boolean().optional(),
+      memories: z.array(z.never()).optional(),
+      bypassed,
+    }),
+    errors: ['session_claimed', 'storage_failed'],
+  }),
+  hookRecall: defineOperation({
+    ...hook,
+    id: 'hookRecall',
+    path: '/api/hooks/recall',
+    summary: 'Search memories for a session. Silent under bypass.',
+    input: z.object({ ...RecallFilters, ...caller }),
+    output: z.object({
+      results: z.array(RecalledMemory),
+      memories: z.array(RecalledMemory),
+      count: z.int(),
+      strong: z.boolean().optional(),
+      method: z.string().optional(),
+      bypassed,
+    }),
+    errors: ['session_claimed'],
+  }),
+  hookPreCompaction: defineOperation({
+    ...hook,
+    id: 'hookPreCompaction',
+    path: '/api/hooks/pre-compaction',
+    summary: 'Before context is compacted: the instruction for the summary.',
+    input: z.object({ ...caller, sessionContext: optionalText(1_000_000), messageCount: z.int().min(0).optional() }),
+    output: z.object({ summaryPrompt: z.string(), guidelines: z.string(), instructions: z.string().optional(), bypassed }),
+    errors: ['session_claimed'],
+  }),
+  hookCompactionComplete: defineOperation({
+    ...hook,
+    id: 'hookCompactionComplete',
+    path: '/api/hooks/compaction-complete',
+    summary: 'After compaction: the summary becomes a session_summary memory.',
+    input: z.object({ ...caller, summary: z.string().trim().min(1).max(1_000_000) }),
+    output: z.object({ success: z.literal(true), memoryId: z.string().optional(), bypassed }),
+    errors: ['session_claimed', 'storage_failed'],
+  }),
+};
+
+export { Scope };

@@ -1,0 +1,32 @@
+import { z } from 'zod';
+
+/** A session's own id: also the stream `session:<id>` of its signals. Lower case, no colon, 6 to 64 characters. */
+export const SessionId = z.string().regex(/^[a-z0-9_]{6,64}$/, 'must be 6 to 64 characters of a-z, 0-9 and _');
+export type SessionId = z.output<typeof SessionId>;
+
+/** A harness's name for a conversation; any text without control characters (`agent:dot:main` is common). */
+export const SessionKey = z.string().min(1).max(512);
+export type SessionKey = z.output<typeof SessionKey>;
+
+/** Doubles as the idempotency key of the prompt. */
+export const PromptId = z.string().regex(/^[A-Za-z0-9_.:-]{1,128}$/, 'must be 1 to 128 characters of letters, digits and _ . : -');
+export type PromptId = z.output<typeof PromptId>;
+
+/** An agent's name: the folder `agents/<name>` and the scope of its private memories. */
+export const AgentName = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'must be 1 to 64 characters of a-z, 0-9, _ and -, starting with a letter or digit');
+export type AgentName = z.output<typeof AgentName>;
+
+/** The agent that owns whatever is written without naming one. */
+export const DEFAULT_AGENT = 'default';
+
+export const ToolName = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 characters of letters, digits, _ and -');
+export type ToolName = z.output<typeof ToolName>;
+
+/** Free JSON object kept beside a record; never interpreted. */
+export const Metadata = z.record(z.string(), z.unknown());
+export type Metadata = z.output<typeof Metadata>;
+
+/** ISO 8601 UTC with milliseconds. */
+export const Timestamp = z.iso.datetime({ offset: true });

@@ -1,0 +1,257 @@
+import { z } from 'zod';
+import { AgentName, Timestamp } from './ids.ts';
+import { defineOperation, flag, wholeNumber } from './operation.ts';
+
+/** Who may see a memory: everybody, its agent alone, or nobody until it is brought back. */
+export const Scope = z.enum(['global', 'private', 'archived']);
+export type Scope = z.output<typeof Scope>;
+
+/** Longest memory in characters; longer ones are refused by name, never cut. */
+export const MEMORY_CHARS_MAX = 100_000;
+export const QUERY_CHARS_MAX = 10_000;
+export const RECALL_LIMIT_MAX = 100;
+export const RECALL_LIMIT = 10;
+
+/** `a,b` or `["a","b"]`; stored as a list. */
+export const Tags = z.union([z.array(z.string().max(128)).max(64), z.string().max(4_096), z.null()]);
+/** Numbers are accepted because older clients and models send them. */
+export const MemoryId = z.union([z.string().min(1).max(128), z.number()]).transform(String);
+
+export const Memory = z.object({
+  id: z.string(),
+  content: z.string(),
+  type: z.string(),
+  importance: z.number(),
+  tags: z.string().nullable(),
+  pinned: z.boolean(),
+  who: z.string(),
+  agentId: z.string(),
+  scope: Scope,
+  project: z.string().nullable(),
+  source_type: z.string(),
+  session_id: z.string().nullable(),
+  version: z.int(),
+  created_at: z.string(),
+  updated_at: z.string(),
+  access_count: z.int(),
+});
+export type Memory = z.output<typeof Memory>;
+
+export const MemoryHistoryEntry = z.object({
+  event: z.enum(['created', 'updated', 'deleted', 'recovered']),
+  version: z.int(),
+  reason: z.string().nullable(),
+  changedBy: z.string(),
+  oldContent: z.string().nullable(),
+  newContent: z.string().nullable(),
+  createdAt: z.string(),
+});
+export type MemoryHistoryEntry = z.output<typeof MemoryHistoryEntry>;
+
+/** Fields a memory is written with, on hooks and on the memory API alike. */
+export const MemoryFields = {
+  content: z.string().trim().min(1).max(MEMORY_CHARS_MAX),
+  type: z.string().min(1).max(64).optional(),
+  importance: z.number().min(0).max(1).optional(),
+  tags: Tags.optional(),
+  pinned: flag.optional(),
+  who: z.string().max(256).optional(),
+  project: z.string().max(4_096).optional(),
+  agentId: AgentName.optional(),
+  scope: Scope.optional(),
+  /** Older word for scope. */
+  visibility: Scope.optional(),
+  /** Back-dated import. */
+  createdAt: Timestamp.optional(),
+  idempotencyKey: z.string().max(256).optional(),
+  sessionKey: z.string().max(512).optional(),
+};
+
+export const RecallFilters = {
+  query: z.string().max(QUERY_CHARS_MAX),
+  limit: z.coerce
+    .number()
+    .int()
+    .transform((limit) => Math.min(Math.max(limit, 1), RECALL_LIMIT_MAX))
+    .default(RECALL_LIMIT),
+  agentId: AgentName.optional(),
+  project: z.string().max(4_096).optional(),
+  type: z.string().max(64).optional(),
+  tags: Tags.optional(),
+  who: z.string().max(256).optional(),
+  pinned: flag.optional(),
+  importance_min: z.coerce.number().min(0).max(1).optional(),
+  since: Timestamp.optional(),
+  until: Timestamp.optional(),
+  /** Least score in 0..1; `minScore` is accepted as well. */
+  min_score: z.coerce.number().min(0).max(1).optional(),
+  minScore: z.coerce.number().min(0).max(1).optional(),
+};
+
+export const RecalledMemory = Memory.extend({
+  /** Absolute in 0..1: the share of the query's weight this memory covers; not relative to the best hit. */
+  score: z.number(),
+  source: z.string(),
+  content_length: z.int(),
+  truncated: z.boolean(),
+});
+export type RecalledMemory = z.output<typeof RecalledMemory>;
+
+export const RecallAnswer = z.object({
+  results: z.array(RecalledMemory),
+  count: z.int(),
+  query: z.string(),
+  method: z.enum(['keyword', 'fts', 'hybrid', 'none']),
+  /** The best hit covers the query well enough to be trusted without a second look. */
+  strong: z.boolean(),
+});
+export type RecallAnswer = z.output<typeof RecallAnswer>;
+
+const Changed = z.object({
+  id: z.string(),
+  status: z.enum(['updated', 'no_changes', 'deleted']),
+  success: z.literal(true),
+  currentVersion: z.int(),
+  newVersion: z.int(),
+  contentChanged: z.boolean().optional(),
+});
+
+/** Lenient towards clients that exist: unknown fields are ignored on every route here. */
+const existing = { tag: 'memory', unknownFields: 'ignore' } as const;
+
+export const memoryOperations = {
+  remember: defineOperation({
+    ...existing,
+    id: 'remember',
+    method: 'POST',
+    path: '/api/memory/remember',
+    role: 'agent',
+    summary: 'Store a memory. The same content again is the same memory.',
+    input: z.object({ ...MemoryFields, sourceType: z.string().max(64).optional(), sourceId: z.string().max(512).optional() }),
+    output: Memory.extend({ embedded: z.boolean(), deduped: z.boolean().optional(), success: z.literal(true) }),
+    errors: ['storage_failed'],
+    source: 'spec/mcp-server',
+  }),
+  recall: defineOperation({
+    ...existing,
+    id: 'recall',
+    method: 'POST',
+    path: '/api/memory/recall',
+    role: 'readonly',
+    summary: 'Search memories an agent may see: words joined by OR, best first, deleted ones never.',
+    input: z.object(RecallFilters),
+    output: RecallAnswer,
+    errors: ['storage_failed'],
+    source: 'spec/native-runtime',
+  }),
+  getMemory: defineOperation({
+    ...existing,
+    id: 'getMemory',
+    method: 'GET',
+    path: '/api/memory/:id',
+    role: 'readonly',
+    summary: 'One memory with its history.',
+    input: z.object({ id: MemoryId, agentId: AgentName.optional() }),
+    output: Memory.extend({ history: z.array(MemoryHistoryEntry) }),
+    errors: ['memory_not_found'],
+    source: 'spec/native-runtime',
+  }),
+  patchMemory: defineOperation({
+    ...existing,
+    id: 'patchMemory',
+    method: 'PATCH',
+    path: '/api/memory/:id',
+    role: 'agent',
+    summary: 'Change a memory; the reason is kept in its history.',
+    input: z.object({
+      id: MemoryId,
+      reason: z.string().trim().min(1).max(2_000),
+      content: z.string().trim().min(1).max(MEMORY_CHARS_MAX).optional(),
+      type: z.string().min(1).max(64).optional(),
+      importance: z.number().min(0).max(1).optional(),
+      tags: Tags.optional(),
+      pinned: flag.optional(),
+      if_version: z.int().min(1).optional(),
+      changed_by: z.string().max(256).optional(),
+      agentId: AgentName.optional(),
+    }),
+    output: Changed,
+    errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'memory_duplicate'],
+    source: 'spec/mcp-server',
+  }),
+  deleteMemory: defineOperation({
+    ...existing,
+    id: 'deleteMemory',
+    method: 'DELETE',
+    path: '/api/memory/:id',
+    role: 'agent',
+    summary: 'Forget a memory: kept, marked with the reason, never returned again.',
+    input: z.object({
+      id: MemoryId,
+      reason: z.string().trim().min(1).max(2_000),
+      force: flag.optional(),
+      if_version: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
+      agentId: AgentName.optional(),
+    }),
+    output: Changed,
+    errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'memory_pinned'],
+    source: 'spec/mcp-server',
+  }),
+  modifyMemory: defineOperation({
+    ...existing,
+    id: 'modifyMemory',
+    method: 'POST',
+    path: '/api/memory/modify',
+    role: 'agent',
+    summary: 'Change one memory by id, or up to 200 by patches.',
+    input: z.object({
+      id: MemoryId.optional(),
+      reason: z.string().trim().min(1).max(2_000).optional(),
+      content: z.string().trim().min(1).max(MEMORY_CHARS_MAX).optional(),
+      type: z.string().min(1).max(64).optional(),
+      importance: z.number().min(0).max(1).optional(),
+      tags: Tags.optional(),
+      pinned: flag.optional(),
+      if_version: z.int().min(1).optional(),
+      changed_by: z.string().max(256).optional(),
+      agentId: AgentName.optional(),
+      patches: z
+        .array(z.looseObject({ id: MemoryId }))
+        .max(200)
+        .optional(),
+    }),
+    output: z.object({
+      total: z.int(),
+      updated: z.int(),
+      success: z.boolean(),
+      results: z.array(z.looseObject({ id: z.string(), status: z.string() })),
+    }),
+    errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'memory_duplicate'],
+    source: 'spec/native-runtime',
+  }),
+  forgetMemory: defineOperation({
+    ...existing,
+    id: 'forgetMemory',
+    method: 'POST',
+    path: '/api/memory/forget',
+    role: 'agent',
+    summary: 'Forget one memory by id, or up to 200 by ids with mode execute.',
+    input: z.object({
+      id: MemoryId.optional(),
+      ids: z.array(MemoryId).max(200).optional(),
+      mode: z.enum(['preview', 'execute']).optional(),
+      reason: z.string().trim().min(1).max(2_000).optional(),
+      force: flag.optional(),
+      agentId: AgentName.optional(),
+    }),
+    output: z.object({
+      mode: z.enum(['preview', 'execute']),
+      requested: z.int(),
+      deleted: z.int(),
+      success: z.boolean(),
+      results: z.array(z.looseObject({ id: z.string(), status: z.string() })),
+    }),
+    errors: ['memory_not_found', 'memory_deleted', 'memory_pinned'],
+    source: 'spec/native-runtime',
+  }),
+};
