@@ -1,0 +1,217 @@
+import type { SessionClaim } from '../contract/daemon.ts';
+import { DEFAULT_AGENT } from '../contract/ids.ts';
+import type { Memory, MemoryHistoryEntry, RecalledMemory, Scope } from '../contract/memory.ts';
+
+declare const madeByScopeOf: unique symbol;
+
+/** On whose behalf memories are read or changed; made by `scopeOf` alone, demanded by every method that touches a memory. */
+export interface Reader {
+  /** Null sees global memories only. */
+  readonly agentId: string | null;
+  readonly [madeByScopeOf]: true;
+}
+
+/**
+ * An agent sees global memories and its own private ones; without an agent, global ones only.
+ *
+ * @source spec/multi-agent, "buildAgentScopeClause"
+ */
+export function scopeOf(agentId: string | null | undefined): Reader {
+  return { agentId: agentId ?? null } as Reader;
+}
+
+/** The agent that owns what a reader writes. */
+export function ownerOf(reader: Reader): string {
+  return reader.agentId ?? DEFAULT_AGENT;
+}
+
+export interface MemoryDraft {
+  readonly content: string;
+  readonly type: string;
+  readonly importance: number;
+  readonly tags: readonly string[];
+  readonly pinned: boolean;
+  readonly who: string;
+  readonly agentId: string;
+  readonly scope: Exclude<Scope, 'archived'>;
+  readonly project?: string | null;
+  readonly sessionKey?: string | null;
+  readonly sourceType: string;
+  readonly sourceId?: string | null;
+  readonly idempotencyKey?: string | null;
+  /** Back-dated import, ms since 1970. */
+  readonly createdAtMs?: number;
+}
+
+/** All given filters hold at once. */
+export interface MemoryFilter {
+  /** This project alone. */
+  readonly project?: string;
+  /** This project, memories without one, and preferences of any. */
+  readonly aroundProject?: string;
+  readonly type?: string;
+  /** Every one of them; case does not matter. */
+  readonly tags?: readonly string[];
+  readonly who?: string;
+  readonly pinned?: boolean;
+  readonly importanceMin?: number;
+  readonly sinceMs?: number;
+  readonly untilMs?: number;
+}
+
+export interface RecallQuery {
+  /** Free text; nothing in it is an operator. */
+  readonly text: string;
+  readonly limit: number;
+  /** Distinct terms that count, default QUERY_TERMS_MAX. */
+  readonly termsMax?: number;
+  /** Least score, 0..1. */
+  readonly scoreMin?: number;
+  readonly filter?: MemoryFilter;
+}
+
+export interface Recalled {
+  /** By bm25, then newest, then id. */
+  readonly results: RecalledMemory[];
+  readonly method: 'fts' | 'none';
+  /** The best score reaches STRONG_SCORE_MIN. */
+  readonly strong: boolean;
+  /** Words searched for, stop words left out. */
+  readonly terms: readonly string[];
+}
+
+export interface MemoryChange {
+  readonly content?: string;
+  readonly type?: string;
+  readonly importance?: number;
+  /** Null removes all. */
+  readonly tags?: readonly string[] | null;
+  readonly pinned?: boolean;
+}
+
+export interface ChangeNote {
+  readonly reason: string;
+  readonly changedBy: string;
+  /** Refuse with `version_conflict` unless the memory has this version. */
+  readonly ifVersion?: number;
+}
+
+export interface Changed {
+  readonly id: string;
+  readonly status: 'updated' | 'no_changes' | 'deleted';
+  readonly currentVersion: number;
+  readonly newVersion: number;
+  readonly contentChanged?: boolean;
+}
+
+export interface Ranking {
+  readonly limit: number;
+  /** 0 = importance alone, 1 = recency alone. */
+  readonly recencyBias: number;
+  readonly filter?: MemoryFilter;
+}
+
+/**
+ * Memories of all agents. Deleted and archived ones are never returned; what the reader may not see does not exist for it.
+ * An acknowledged write survives loss of power. Every method throws AppError `storage_failed` or `storage_corrupt` when the store is at fault.
+ */
+export interface MemoryStore {
+  /** The same content (or idempotency key) of the same agent and scope again is the same memory, `deduped`. */
+  remember(draft: MemoryDraft): Promise<{ memory: Memory; deduped: boolean }>;
+  recall(reader: Reader, query: RecallQuery): Promise<Recalled>;
+  /** Best first: importance × (1 − bias) + recency × bias, recency = 1 / (1 + age in days). @source spec/hooks */
+  ranked(reader: Reader, ranking: Ranking): Promise<Memory[]>;
+  get(reader: Reader, id: string): Promise<Memory | undefined>;
+  /** Oldest first; empty when the reader cannot see the memory. */
+  history(reader: Reader, id: string): Promise<MemoryHistoryEntry[]>;
+  /** @throws AppError memory_not_found, memory_deleted, version_conflict, memory_duplicate */
+  change(reader: Reader, id: string, change: MemoryChange, note: ChangeNote): Promise<Changed>;
+  /** @throws AppError memory_not_found, memory_deleted, version_conflict, memory_pinned (without force) */
+  forget(reader: Reader, id: string, note: ChangeNote & { force?: boolean }): Promise<Changed>;
+  /** Memories that are neither deleted nor archived, of all agents. */
+  count(): Promise<number>;
+}
+
+export type RuntimePath = SessionClaim['runtimePath'];
+
+export interface ClaimRequest {
+  readonly key: string;
+  readonly runtimePath: RuntimePath;
+  readonly harness: string;
+  readonly agentId: string;
+  readonly project?: string;
+}
+
+/**
+ * Who runs which session: one live claim a key, CLAIM_TTL_MS from the last hook, kept across restarts.
+ * The only place that knows whether a session is bypassed. Keys come without the `session:` prefix.
+ */
+export interface ClaimStore {
+  /**
+   * Take, or refresh, the claim. `restart` (session-start) writes harness, agent and project anew; any other hook keeps what is there.
+   *
+   * @throws AppError session_claimed when another path holds it
+   */
+  take(request: ClaimRequest, options?: { restart?: boolean }): Promise<SessionClaim>;
+  /** Undefined when there is no live claim. */
+  get(key: string): Promise<SessionClaim | undefined>;
+  /** Newest first. */
+  list(agentId?: string): Promise<SessionClaim[]>;
+  /** Releasing what nobody holds is fine. */
+  release(key: string): Promise<void>;
+  /** Undefined when there is no live claim. */
+  setBypass(key: string, enabled: boolean): Promise<SessionClaim | undefined>;
+  counts(): Promise<{ active: number; bypassed: number }>;
+}
+
+/** Transcripts and summaries belong to an agent *and* a key: the same key of two agents is two lines. */
+export interface SessionLine {
+  readonly agentId: string;
+  readonly sessionKey: string;
+}
+
+export interface TranscriptTurn {
+  readonly role: string;
+  readonly content: string;
+  readonly at?: string;
+}
+
+export interface SessionEnd {
+  readonly harness: string;
+  readonly project?: string;
+  readonly reason?: string;
+  readonly transcriptPath?: string;
+  readonly turns: readonly TranscriptTurn[];
+  /** The last words, for a later session of the line. */
+  readonly tail?: string;
+}
+
+/** What a resumed session starts from. */
+export interface Checkpoint {
+  /** Of the last compaction. */
+  readonly summary?: string;
+  /** What was said after it, up to the end. */
+  readonly tail?: string;
+}
+
+export interface InjectedHit {
+  readonly memoryId: string;
+  readonly score: number;
+  readonly injected: boolean;
+}
+
+/** What sessions leave behind: transcripts, checkpoints, which memories they were shown and how they rated them. */
+export interface SessionStore {
+  end(line: SessionLine, end: SessionEnd): Promise<void>;
+  /** Compaction: the summary takes the place of all that was said before. */
+  compacted(line: SessionLine, summary: string): Promise<void>;
+  /** The last checkpoint, if the line had ended or `resume` is set. Marks the line as running. */
+  resume(line: SessionLine, resume: boolean): Promise<Checkpoint | undefined>;
+  transcript(line: SessionLine): Promise<{ project: string | null; turns: TranscriptTurn[] } | undefined>;
+  /** One prompt's hits; answers the number of the turn. Counts up `access_count` of the injected ones. */
+  recordHits(line: SessionLine, hits: readonly InjectedHit[]): Promise<number>;
+  /** Ids injected within the last `turns` turns. */
+  recentlyInjected(line: SessionLine, turns: number): Promise<Set<string>>;
+  /** Ratings −1..1 by memory id; ids the reader cannot see are left out. Answers how many were kept. */
+  feedback(reader: Reader, line: SessionLine, ratings: Readonly<Record<string, number>>): Promise<number>;
+}

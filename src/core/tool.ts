@@ -1,0 +1,40 @@
+import type { ToolClass } from '../contract/tool.ts';
+
+/**
+ * What a tool sees of the call. All daemon calls go through `call`, never around it.
+ * @source spec/native-runtime, "Tool"
+ */
+export interface ToolContext {
+  readonly sessionKey: string;
+  readonly sessionId: string;
+  readonly agent: string;
+  readonly project: string;
+  /** For tools outside this process; those inside use `daemon`. */
+  readonly daemonUrl: string;
+  /** Stable over a crash: an idempotent tool passes it on. */
+  readonly callKey: string;
+  /** Aborts at the call's deadline, when the turn is cancelled and at shutdown. */
+  readonly signal: AbortSignal;
+  /** Shown live, never stored. */
+  progress(message: string, fraction?: number): void;
+}
+
+/** @source spec/native-runtime, "Tool" */
+export interface Tool {
+  readonly name: string;
+  readonly description: string;
+  /** JSON Schema of type object. */
+  readonly inputSchema: Readonly<Record<string, unknown>>;
+  /** What a restart may do with a call that has no result: run again, run again with the same key, ask, or never. */
+  readonly class: ToolClass;
+  /** Runs in the research phase with `{query: <the prompt>}` as input. */
+  readonly runBeforeGeneration?: boolean;
+  /** builtin, custom (registered over HTTP or in code) or mcp. */
+  readonly origin: 'builtin' | 'custom' | 'mcp';
+  /** Deadline of one call; TOOL_TIMEOUT_MS when absent. */
+  readonly timeoutMs?: number;
+  /** A person must agree before each call. */
+  readonly needsApproval?: boolean;
+  /** Any JSON value; a throw becomes an error result for the model. */
+  execute(input: unknown, context: ToolContext): Promise<unknown>;
+}
