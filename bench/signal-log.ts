@@ -1,0 +1,105 @@
+/**
+ * How many durable signals a second the log takes, and what that does to the event loop of the thread that appends.
+ * `node bench/signal-log.ts [signals=200000] [sessions=200]`; prints one line for people and one JSON line.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { compilePatterns } from '../src/core/signal-pattern.ts';
+import { type SignalDraft, sealSignal, signalId } from '../src/core/signal-seal.ts';
+import { openSignalLog } from '../src/store/signal-log.ts';
+
+/** Signals of one append: about what a macrostep of a session makes. */
+const SIGNALS_PER_APPEND = 4;
+const READ_SIGNALS = 20_000;
+const NS_PER_MS = 1e6;
+
+const total = Number(process.argv[2] ?? 200_000);
+const sessions = Number(process.argv[3] ?? 200);
+const folder = mkdtempSync(join(tmpdir(), 'signal-log-bench-'));
+const log = await openSignalLog({ path: join(folder, 'signals.db') });
+
+const delay = monitorEventLoopDelay({ resolution: 1 });
+delay.enable();
+const started = performance.now();
+const waits: number[] = [];
+await Promise.all(Array.from({ length: sessions }, (_, index) => runSession(`session:bench_${index}`, Math.ceil(total / sessions))));
+const seconds = (performance.now() - started) / 1_000;
+delay.disable();
+waits.sort((a, b) => a - b);
+
+const written = await log.headGseq();
+const readStarted = performance.now();
+const read = (await log.feed({ after: 0, limit: READ_SIGNALS })).length;
+const readSeconds = (performance.now() - readStarted) / 1_000;
+await log.close();
+rmSync(folder, { recursive: true });
+
+const result = {
+  bench: 'signal-log',
+  signals: written,
+  sessions,
+  durableSignalsPerSecond: Math.round(written / seconds),
+  appendP50Ms: round(waits[Math.floor(waits.length * 0.5)]!),
+  appendP99Ms: round(waits[Math.floor(waits.length * 0.99)]!),
+  loopDelayP99Ms: round(delay.percentile(99) / NS_PER_MS),
+  loopDelayMaxMs: round(delay.max / NS_PER_MS),
+  readSignalsPerSecond: Math.round(read / readSeconds),
+  sealMicroseconds: round(timeSeal()),
+  manyStarPatternMs: round(timeManyStars(), 3),
+};
+console.log(
+  `${result.durableSignalsPerSecond} durable signals/s from ${sessions} sessions (append p50 ${result.appendP50Ms} ms, p99 ${result.appendP99Ms} ms), ` +
+    `event-loop delay p99 ${result.loopDelayP99Ms} ms, ${result.readSignalsPerSecond} signals/s read, ${result.sealMicroseconds} µs a seal, ` +
+    `64 stars matched in ${result.manyStarPatternMs} ms`,
+);
+console.log(JSON.stringify(result));
+
+/** One session appends, waits until it is durable, appends again: as the runtime does. */
+async function runSession(stream: string, signals: number): Promise<void> {
+  const { epoch } = await log.own(stream);
+  let digest = '';
+  for (let head = 0; head < signals; head += SIGNALS_PER_APPEND) {
+    const batch = Array.from({ length: SIGNALS_PER_APPEND }, (_, index) => {
+      const sealed = sealSignal(draft(stream, head + index + 1), digest);
+      digest = sealed.digest ?? '';
+      return sealed;
+    });
+    const sent = performance.now();
+    await log.append({ stream, epoch, expected: head, signals: batch });
+    waits.push(performance.now() - sent);
+  }
+}
+
+function draft(stream: string, seq: number): SignalDraft {
+  return {
+    v: 1,
+    id: signalId(stream, seq),
+    seq,
+    stream,
+    name: 'tool:result',
+    payload: { id: `call_${seq}`, name: 'read', output: 'forty characters of what a tool has said', isError: false, durationMs: 12 },
+    timestamp: '2026-01-01T00:00:00.000Z',
+    source: { kind: 'input', agent: 'default', turn: 3, parent: signalId(stream, seq - 1), root: signalId(stream, 1), depth: seq % 10_000 },
+  };
+}
+
+function timeSeal(): number {
+  const rounds = 50_000;
+  const from = performance.now();
+  let digest = '';
+  for (let seq = 1; seq <= rounds; seq += 1) digest = sealSignal(draft('session:seal_bench', seq), digest).digest ?? '';
+  return ((performance.now() - from) * 1_000) / rounds;
+}
+
+function timeManyStars(): number {
+  const matches = compilePatterns(['*a'.repeat(64)]);
+  const from = performance.now();
+  matches(`${'a'.repeat(127)}b`);
+  return performance.now() - from;
+}
+
+function round(value: number, digits = 2): number {
+  return Number(value.toFixed(digits));
+}

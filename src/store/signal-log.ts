@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import type { DatabaseSync } from 'node:sqlite';
+import type { Signal } from '../contract/signal.ts';
+import { AppError } from '../core/errors.ts';
+import type { Append, Appended, CardQuery, FeedQuery, SessionCard, SignalLog, Snapshot, StreamHead } from '../core/signal-log.ts';
+import { countCardStates, findCard, queryCards, toCardRow } from './signal-log-cards.ts';
+import type { AppendJob, SignalRow } from './signal-log-protocol.ts';
+import { startWriterQueue, type WriterQueue } from './signal-log-queue.ts';
+import { readFeed, readHead, readHeadGseq, readSnapshot, readStream, readStreamBefore } from './signal-log-reads.ts';
+import { SIGNAL_LOG_MIGRATIONS } from './signal-log-schema.ts';
+import { openDatabase, storageError } from './sqlite.ts';
+
+export interface SignalLogOptions {
+  /** The database file; folder and file are made when absent. */
+  readonly path: string;
+  /** full (default): fsync per commit. normal: fsync per checkpoint, the last signals may be lost with the power. */
+  readonly synchronous?: 'full' | 'normal';
+  /** Largest the file may become; beyond it appends fail with `storage_failed` until something is purged; unit: bytes. */
+  readonly bytesMax?: number;
+  /** The writer thread's program; by default the neighbour of this module, source or bundle. */
+  readonly workerUrl?: URL;
+}
+
+/**
+ * Open the log in one file. A thread of its own writes it, with one commit for all appends of a tick; reads use a read-only connection of
+ * this thread, a page at a time. The caller closes it.
+ *
+ * @throws AppError `storage_corrupt`, `storage_version`, `workspace_unwritable`, `storage_failed`
+ */
+export async function openSignalLog({ path, synchronous = 'full', bytesMax, workerUrl }: SignalLogOptions): Promise<SignalLog> {
+  const writerMode = synchronous === 'full' ? 'FULL' : 'NORMAL';
+  const queue = await startWriterQueue(workerUrl ?? neighbourUrl(), { path, synchronous: writerMode, bytesMax });
+  try {
+    return new SqliteSignalLog(
+      path,
+      queue,
+      openDatabase(path, { readOnly: true, synchronous: writerMode, migrations: SIGNAL_LOG_MIGRATIONS }),
+    );
+  } catch (error) {
+    await queue.close();
+    throw error;
+  }
+}
+
+function neighbourUrl(): URL {
+  return new URL(import.meta.url.endsWith('.ts') ? './signal-writer.ts' : './signal-writer.js', import.meta.url);
+}
+
+class SqliteSignalLog implements SignalLog {
+  readonly #path: string;
+  readonly #queue: WriterQueue;
+  readonly #db: DatabaseSync;
+
+  constructor(path: string, queue: WriterQueue, db: DatabaseSync) {
+    this.#path = path;
+    this.#queue = queue;
+    this.#db = db;
+  }
+
+  async append(append: Append): Promise<Appended> {
+    const { stream, epoch, expected, snapshot } = append;
+    // Serialised now: what the caller does to its objects later does not reach the log.
+    const rows = toRows(append);
+    const card = append.card && toCardRow(append.card);
+    const chars = rows.reduce((sum, row) => sum + row.body.length, (snapshot?.body.length ?? 0) + (card?.body.length ?? 0));
+    const job: AppendJob = { do: 'append', stream, epoch, expected, rows, card, snapshot: snapshot && { ...snapshot } };
+    return this.#queue.send<Appended>(job, chars);
+  }
+
+  async own(stream: string): Promise<StreamHead> {
+    return this.#queue.send<StreamHead>({ do: 'own', stream }, 0);
+  }
+
+  async purge(stream: string): Promise<void> {
+    await this.#queue.send<null>({ do: 'purge', stream }, 0);
+  }
+
+  read(stream: string, afterSeq: number, limit: number): Promise<Signal[]> {
+    return this.#guard(() => readStream(this.#reader, stream, afterSeq, limit));
+  }
+
+  readBefore(stream: string, beforeSeq: number, limit: number): Promise<Signal[]> {
+    return this.#guard(() => readStreamBefore(this.#reader, stream, beforeSeq, limit));
+  }
+
+  feed({ after, limit }: FeedQuery): Promise<Signal[]> {
+    return this.#guard(() => readFeed(this.#reader, after, limit));
+  }
+
+  headGseq(): Promise<number> {
+    return this.#guard(() => readHeadGseq(this.#reader()));
+  }
+
+  head(stream: string): Promise<StreamHead> {
+    return this.#guard(() => readHead(this.#reader(), stream));
+  }
+
+  loadSnapshot(stream: string): Promise<Snapshot | null> {
+    return this.#guard(() => readSnapshot(this.#reader(), stream));
+  }
+
+  cards(query: CardQuery): Promise<SessionCard[]> {
+    return this.#guard(() => queryCards(this.#reader, query));
+  }
+
+  card(id: string): Promise<SessionCard | null> {
+    return this.#guard(() => findCard(this.#reader(), id));
+  }
+
+  countCards(): Promise<Record<string, number>> {
+    return this.#guard(() => countCardStates(this.#reader()));
+  }
+
+  /** The reader goes first: the last connection to close must be the writer's, which empties the WAL. */
+  async close(): Promise<void> {
+    if (this.#db.isOpen) this.#db.close();
+    await this.#queue.close();
+  }
+
+  readonly #reader = (): DatabaseSync => {
+    if (!this.#db.isOpen) throw new AppError('storage_failed', { detail: `${this.#path} is closed` });
+    return this.#db;
+  };
+
+  async #guard<T>(read: () => T | Promise<T>): Promise<T> {
+    try {
+      return await read();
+    } catch (error) {
+      throw storageError(error, this.#path);
+    }
+  }
+}
+
+function toRows({ stream, expected, signals }: Append): SignalRow[] {
+  assert(signals.length > 0, 'an append holds at least one signal');
+  return signals.map((signal, index) => {
+    assert(
+      signal.stream === stream && signal.seq === expected + index + 1,
+      `${signal.id} does not follow signal ${expected + index} of ${stream}`,
+    );
+    return { name: signal.name, kind: signal.source.kind, agent: signal.source.agent ?? null, body: JSON.stringify(signal) };
+  });
+}

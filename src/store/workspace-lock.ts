@@ -1,0 +1,144 @@
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { AppError, isAppError } from '../core/errors.ts';
+import { storageError } from './sqlite.ts';
+
+/** How long a starting daemon waits for one that is just ending; blocks the thread; unit: milliseconds. */
+export const LOCK_WAIT_MS = 250;
+
+const FOLDER = '.daemon';
+const LOCK_FILE = 'lock.db';
+const INFO_FILE = 'daemon.json';
+const FILE_MODE = 0o600;
+const FOLDER_MODE = 0o700;
+const SQLITE_BUSY = 5;
+
+/** Who runs on a workspace, for its commands and for a second daemon's error message. Ports are null until they are bound. */
+export interface DaemonInfo {
+  readonly pid: number;
+  readonly version: string;
+  readonly host: string;
+  readonly port: number | null;
+  readonly runtimePort: number | null;
+  /** ISO 8601 UTC. */
+  readonly startedAt: string;
+}
+
+export interface WorkspaceLock {
+  /** Removes daemon.json and frees the workspace; may be called again. */
+  release(): void;
+}
+
+/**
+ * Make this process the workspace's only daemon until `release` or its end, kill -9 included: the lock belongs to the open file.
+ * Take it before ports are bound; then write the ports with `writeDaemonInfo`.
+ *
+ * @throws AppError `workspace_locked` (`extra` holds pid and port of the other, as far as known), `workspace_unwritable`, `storage_failed`
+ */
+export function lockWorkspace(folder: string, info: DaemonInfo): WorkspaceLock {
+  const path = join(folder, FOLDER, LOCK_FILE);
+  prepareFolder(folder, path);
+  const db = lockFile(folder, path);
+  try {
+    writeDaemonInfo(folder, info); // What stands there now is from a daemon that is gone.
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+  return {
+    release() {
+      if (!db.isOpen) return;
+      rmSync(join(folder, FOLDER, INFO_FILE), { force: true });
+      db.close();
+    },
+  };
+}
+
+/** Replace `.daemon/daemon.json` in one step: a reader sees the old text or the new one. Only the holder of the lock may call it. */
+export function writeDaemonInfo(folder: string, info: DaemonInfo): void {
+  const path = join(folder, FOLDER, INFO_FILE);
+  const partial = `${path}.part`;
+  try {
+    writeFileSync(partial, `${JSON.stringify(info, null, 2)}\n`, { mode: FILE_MODE });
+    renameSync(partial, path);
+  } catch (error) {
+    throw unwritable(path, error);
+  }
+}
+
+/** Null when no daemon wrote it, or it is not readable as one. A killed daemon leaves it behind: the pid may be gone. */
+export function readDaemonInfo(folder: string): DaemonInfo | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(join(folder, FOLDER, INFO_FILE), 'utf8'));
+  } catch {
+    return null; // Absent or not JSON: the same to every reader.
+  }
+  return isDaemonInfo(value) ? value : null;
+}
+
+function isDaemonInfo(value: unknown): value is DaemonInfo {
+  if (typeof value !== 'object' || value === null) return false;
+  const info = value as Record<string, unknown>;
+  const isPort = (port: unknown): boolean => port === null || Number.isInteger(port);
+  const isText = (text: unknown): boolean => typeof text === 'string';
+  return (
+    Number.isInteger(info.pid) &&
+    isText(info.version) &&
+    isText(info.host) &&
+    isText(info.startedAt) &&
+    isPort(info.port) &&
+    isPort(info.runtimePort)
+  );
+}
+
+function prepareFolder(folder: string, path: string): void {
+  try {
+    mkdirSync(join(folder, FOLDER), { recursive: true, mode: FOLDER_MODE });
+    closeSync(openSync(path, 'a', FILE_MODE));
+  } catch (error) {
+    throw unwritable(path, error);
+  }
+}
+
+/** An exclusive transaction that stays open. Nothing is ever written, so no journal file is needed. */
+function lockFile(folder: string, path: string): DatabaseSync {
+  let db: DatabaseSync | undefined;
+  try {
+    db = new DatabaseSync(path, { timeout: LOCK_WAIT_MS });
+    db.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
+    return db;
+  } catch (error) {
+    db?.close();
+    if (isBusy(error)) throw locked(folder, error);
+    const known = storageError(error, path);
+    // Nothing is kept in this file, so a damaged one may simply go.
+    if (isAppError(known, 'storage_corrupt')) {
+      throw new AppError('storage_corrupt', { detail: `${path} is damaged; it holds no data: delete it and start again`, cause: error });
+    }
+    throw known;
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && typeof error.errcode === 'number' && (error.errcode & 0xff) === SQLITE_BUSY;
+}
+
+function locked(folder: string, cause: unknown): AppError {
+  const info = readDaemonInfo(folder);
+  const who = info ? `pid ${info.pid}, ${info.port === null ? 'still starting' : `port ${info.port}`}` : 'it has not said who it is yet';
+  return new AppError('workspace_locked', {
+    detail: `another daemon runs on ${folder} (${who}); stop it first, or use another workspace folder`,
+    extra: info ? { pid: info.pid, port: info.port } : {},
+    cause,
+  });
+}
+
+function unwritable(path: string, cause: unknown): AppError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new AppError('workspace_unwritable', {
+    detail: `cannot write ${path} (${reason}); check owner and permissions of the folder`,
+    cause,
+  });
+}
