@@ -1,0 +1,153 @@
+import type Anthropic from '@anthropic-ai/sdk';
+import type { Usage } from '../contract/provider.ts';
+import { AppError } from '../core/errors.ts';
+import type { CompletionChunk, CompletionResult, StopReason, ThinkingPart, ToolCall } from '../core/provider.ts';
+import { redactedSignature } from './anthropic-request.ts';
+import { eventsWithFinal, parseToolCall } from './completion.ts';
+import { cutError, type FaultContext } from './errors.ts';
+
+type StreamEvent = Anthropic.RawMessageStreamEvent;
+
+interface Block {
+  readonly type: 'text' | 'thinking' | 'redacted_thinking' | 'tool_use' | 'other';
+  readonly id: string;
+  readonly name: string;
+  text: string;
+  signature: string;
+}
+
+interface State {
+  readonly blocks: Map<number, Block>;
+  readonly usage: { input: number; output: number; cacheRead: number; cacheWrite: number };
+  model: string;
+  stop: string | null;
+  started: boolean;
+}
+
+const STOP_REASONS: Readonly<Record<string, StopReason>> = {
+  end_turn: 'end_turn',
+  pause_turn: 'end_turn',
+  tool_use: 'tool_use',
+  max_tokens: 'max_tokens',
+  model_context_window_exceeded: 'max_tokens',
+  stop_sequence: 'stop_sequence',
+  refusal: 'refusal',
+};
+
+/** Chunks of a Messages stream; the last one is `done`, after `message_stop` only. */
+export async function* foldAnthropic(
+  context: FaultContext,
+  events: AsyncIterable<StreamEvent>,
+  model: string,
+): AsyncGenerator<CompletionChunk> {
+  const state: State = {
+    blocks: new Map(),
+    usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
+    model,
+    stop: null,
+    started: false,
+  };
+  let done = false;
+  for await (const event of eventsWithFinal(events, (one) => one.type === 'message_stop')) {
+    if (done) continue;
+    const chunk = apply(state, event);
+    if (chunk) yield chunk;
+    if (event.type === 'message_stop') {
+      done = true;
+      yield { type: 'done', result: toResult(state) };
+    }
+  }
+  if (done) return;
+  if (!state.started) throw new AppError('provider_malformed', { detail: `${context.id}: the answer holds no event` });
+  throw cutError(context, 'the answer ended without message_stop');
+}
+
+function apply(state: State, event: StreamEvent): CompletionChunk | undefined {
+  state.started = true;
+  switch (event.type) {
+    case 'message_start':
+      state.model = event.message.model;
+      addUsage(state, event.message.usage);
+      return undefined;
+    case 'content_block_start':
+      return startBlock(state, event);
+    case 'content_block_delta':
+      return applyDelta(state, event);
+    case 'message_delta':
+      state.stop = event.delta.stop_reason ?? state.stop;
+      addUsage(state, event.usage);
+      return undefined;
+    default:
+      return undefined;
+  }
+}
+
+function startBlock(state: State, { index, content_block: block }: Anthropic.RawContentBlockStartEvent): CompletionChunk | undefined {
+  const empty = { id: '', name: '', text: '', signature: '' };
+  if (block.type === 'text') state.blocks.set(index, { ...empty, type: 'text', text: block.text });
+  else if (block.type === 'thinking')
+    state.blocks.set(index, { ...empty, type: 'thinking', text: block.thinking, signature: block.signature });
+  else if (block.type === 'redacted_thinking')
+    state.blocks.set(index, { ...empty, type: 'redacted_thinking', signature: redactedSignature(block.data) });
+  else if (block.type === 'tool_use') state.blocks.set(index, { ...empty, type: 'tool_use', id: block.id, name: block.name });
+  else state.blocks.set(index, { ...empty, type: 'other' });
+  if (block.type === 'text' && block.text !== '') return { type: 'text', text: block.text };
+  return undefined;
+}
+
+function applyDelta(state: State, { index, delta }: Anthropic.RawContentBlockDeltaEvent): CompletionChunk | undefined {
+  const block = state.blocks.get(index);
+  if (!block) throw new TypeError('a delta for a block that was not started');
+  if (delta.type === 'text_delta') {
+    block.text += delta.text;
+    return { type: 'text', text: delta.text };
+  }
+  if (delta.type === 'thinking_delta') {
+    block.text += delta.thinking;
+    return { type: 'thinking', text: delta.thinking };
+  }
+  if (delta.type === 'signature_delta') block.signature += delta.signature;
+  if (delta.type === 'input_json_delta') block.text += delta.partial_json;
+  return undefined;
+}
+
+interface WireUsage {
+  readonly input_tokens?: number | null;
+  readonly output_tokens?: number | null;
+  readonly cache_read_input_tokens?: number | null;
+  readonly cache_creation_input_tokens?: number | null;
+}
+
+/** The numbers are totals so far: a later one replaces an earlier one. */
+function addUsage({ usage }: State, wire: WireUsage | null | undefined): void {
+  usage.input = wire?.input_tokens ?? usage.input;
+  usage.output = wire?.output_tokens ?? usage.output;
+  usage.cacheRead = wire?.cache_read_input_tokens ?? usage.cacheRead;
+  usage.cacheWrite = wire?.cache_creation_input_tokens ?? usage.cacheWrite;
+}
+
+function toResult(state: State): CompletionResult {
+  const blocks = [...state.blocks.entries()].sort(([a], [b]) => a - b).map(([, block]) => block);
+  const thinking = blocks
+    .filter((block) => block.type === 'thinking' || block.type === 'redacted_thinking')
+    .map((block): ThinkingPart => ({ type: 'thinking', text: block.text, ...(block.signature ? { signature: block.signature } : {}) }));
+  const toolCalls = blocks
+    .filter((block) => block.type === 'tool_use')
+    .map((block): ToolCall => parseToolCall(block.id, block.name, block.text));
+  const { input, output, cacheRead, cacheWrite } = state.usage;
+  // The API counts cached input apart; the port counts it in.
+  const usage: Usage = {
+    inputTokens: input + cacheRead + cacheWrite,
+    outputTokens: output,
+    ...(cacheRead > 0 ? { cacheReadTokens: cacheRead } : {}),
+    ...(cacheWrite > 0 ? { cacheWriteTokens: cacheWrite } : {}),
+  };
+  return {
+    content: blocks.map((block) => (block.type === 'text' ? block.text : '')).join(''),
+    ...(thinking.length > 0 ? { thinking } : {}),
+    ...(toolCalls.length > 0 ? { toolCalls } : {}),
+    stopReason: STOP_REASONS[state.stop ?? ''] ?? (toolCalls.length > 0 ? 'tool_use' : 'end_turn'),
+    usage,
+    model: state.model,
+  };
+}

@@ -1,0 +1,114 @@
+import { AppError } from '../core/errors.ts';
+import type { CompletionChunk, CompletionResult, Message, ToolCall } from '../core/provider.ts';
+import { type FaultContext, toProviderError } from './errors.ts';
+import { linkAbort } from './transport.ts';
+
+/** How long the rest of a stream is read after its final event, in ms, so that the socket goes back to the pool. */
+const REST_TIMEOUT_MS = 500;
+/** Rough length of a token, for servers that do not count. */
+const CHARS_PER_TOKEN = 4;
+
+/**
+ * Run a wire's stream with one signal that closes its socket: by the caller's abort, and when the reader stops early.
+ *
+ * @throws AppError as the Provider port says; the caller's `signal.reason` after an abort
+ */
+export async function* guardStream(
+  context: FaultContext,
+  signal: AbortSignal | undefined,
+  open: (signal: AbortSignal) => AsyncIterable<CompletionChunk>,
+): AsyncGenerator<CompletionChunk> {
+  signal?.throwIfAborted();
+  const controller = new AbortController();
+  const unlink = linkAbort(signal, controller);
+  try {
+    for await (const chunk of open(controller.signal)) {
+      // The SDKs end quietly when they are aborted; a delta that was under way must not look like progress.
+      signal?.throwIfAborted();
+      yield chunk;
+    }
+    signal?.throwIfAborted();
+  } catch (error) {
+    throw signal?.aborted ? signal.reason : toProviderError(error, context);
+  } finally {
+    unlink();
+    controller.abort();
+  }
+}
+
+/** The whole answer of a stream. */
+export async function drainStream(stream: AsyncIterable<CompletionChunk>): Promise<CompletionResult> {
+  let result: CompletionResult | undefined;
+  for await (const chunk of stream) if (chunk.type === 'done') result = chunk.result;
+  if (!result) throw new AppError('provider_stream_cut', { detail: 'the stream ended without its result' });
+  return result;
+}
+
+/** All events; after the final one the rest is waited for only shortly, and a fault there no longer matters. */
+export async function* eventsWithFinal<T>(source: AsyncIterable<T>, isFinal: (event: T) => boolean): AsyncGenerator<T> {
+  const iterator = source[Symbol.asyncIterator]();
+  let final = false;
+  try {
+    for (;;) {
+      const step = final ? await lateEvent(iterator) : await iterator.next();
+      if (step.done) return;
+      final ||= isFinal(step.value);
+      yield step.value;
+    }
+  } finally {
+    // Not awaited: a source that hangs would never settle, and the abort that follows ends it.
+    iterator.return?.().catch(() => undefined);
+  }
+}
+
+async function lateEvent<T>(iterator: AsyncIterator<T>): Promise<IteratorResult<T>> {
+  const end: IteratorResult<T> = { done: true, value: undefined };
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<IteratorResult<T>>((resolve) => {
+    timer = setTimeout(resolve, REST_TIMEOUT_MS, end);
+  });
+  try {
+    return await Promise.race([iterator.next().catch(() => end), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A call with its arguments parsed; text that is no JSON is handed on with the reason, for the model to see. */
+export function parseToolCall(id: string, name: string, text: string): ToolCall {
+  if (text.trim() === '') return { id, name, input: {} };
+  try {
+    return { id, name, input: JSON.parse(text) as unknown };
+  } catch (error) {
+    return {
+      id,
+      name,
+      input: text,
+      inputError: `the arguments are not valid JSON: ${error instanceof Error ? error.message : 'unreadable'}`,
+    };
+  }
+}
+
+/** Tokens of a text by its length; only for servers that report no usage. */
+export function estimateTokens(chars: number): number {
+  return Math.ceil(chars / CHARS_PER_TOKEN);
+}
+
+/** Characters of everything a call sends, images left out. */
+export function promptChars(messages: readonly Message[], systemPrompt: string | undefined): number {
+  let chars = systemPrompt?.length ?? 0;
+  for (const message of messages) {
+    for (const part of message.content) {
+      if (part.type === 'text' || part.type === 'thinking') chars += part.text.length;
+      else if (part.type === 'tool_call') chars += part.name.length + JSON.stringify(part.input ?? {}).length;
+      else if (part.type === 'tool_result') chars += part.output.length;
+    }
+  }
+  return chars;
+}
+
+/** Reasoning effort for models that take a word in place of a number of tokens. */
+export function effortFor(thinkingTokens: number): 'low' | 'medium' | 'high' {
+  if (thinkingTokens <= 2_048) return 'low';
+  return thinkingTokens <= 16_384 ? 'medium' : 'high';
+}

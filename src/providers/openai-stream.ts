@@ -1,0 +1,111 @@
+import type OpenAI from 'openai';
+import type { Usage } from '../contract/provider.ts';
+import { AppError } from '../core/errors.ts';
+import type { CompletionChunk, CompletionResult, StopReason, ThinkingPart, ToolCall } from '../core/provider.ts';
+import { estimateTokens, eventsWithFinal, parseToolCall } from './completion.ts';
+import { cutError, eventError, type FaultContext } from './errors.ts';
+import { reasoningSignature } from './openai-request.ts';
+
+type StreamEvent = OpenAI.Responses.ResponseStreamEvent;
+type Finished = OpenAI.Responses.Response;
+
+interface State {
+  readonly thinking: ThinkingPart[];
+  readonly toolCalls: ToolCall[];
+  content: string;
+  refused: boolean;
+  started: boolean;
+}
+
+interface OpenaiFold {
+  readonly context: FaultContext;
+  readonly model: string;
+  /** Characters sent, for servers that report no usage. */
+  readonly promptChars: number;
+}
+
+const FINAL = new Set(['response.completed', 'response.incomplete', 'response.failed', 'error']);
+
+/** Chunks of a Responses stream. The SDK ends quietly when the stream does, so `done` follows only the event that says the answer is whole. */
+export async function* foldOpenai(fold: OpenaiFold, events: AsyncIterable<StreamEvent>): AsyncGenerator<CompletionChunk> {
+  const state: State = { thinking: [], toolCalls: [], content: '', refused: false, started: false };
+  let done = false;
+  for await (const event of eventsWithFinal(events, (one) => FINAL.has(one.type))) {
+    if (done) continue;
+    const chunk = apply(state, event, fold.context);
+    if (chunk) yield chunk;
+    if (event.type === 'response.completed' || event.type === 'response.incomplete') {
+      done = true;
+      yield { type: 'done', result: toResult(state, event.response, fold) };
+    }
+  }
+  if (done) return;
+  if (!state.started) throw new AppError('provider_malformed', { detail: `${fold.context.id}: the answer holds no event` });
+  throw cutError(fold.context, 'the answer ended without response.completed');
+}
+
+function apply(state: State, event: StreamEvent, context: FaultContext): CompletionChunk | undefined {
+  state.started = true;
+  switch (event.type) {
+    case 'response.refusal.delta':
+      state.refused = true;
+      state.content += event.delta;
+      return { type: 'text', text: event.delta };
+    case 'response.output_text.delta':
+      state.content += event.delta;
+      return { type: 'text', text: event.delta };
+    case 'response.reasoning_summary_part.added':
+      return event.summary_index > 0 ? { type: 'thinking', text: '\n\n' } : undefined;
+    case 'response.reasoning_summary_text.delta':
+    case 'response.reasoning_text.delta':
+      return { type: 'thinking', text: event.delta };
+    case 'response.output_item.done':
+      keepItem(state, event.item);
+      return undefined;
+    case 'response.failed':
+      throw eventError(event.response.error ?? {}, context);
+    case 'error':
+      throw eventError(event, context);
+    default:
+      return undefined;
+  }
+}
+
+function keepItem(state: State, item: OpenAI.Responses.ResponseOutputItem): void {
+  if (item.type === 'function_call') state.toolCalls.push(parseToolCall(item.call_id, item.name, item.arguments));
+  if (item.type !== 'reasoning') return;
+  const text = (item.summary.length > 0 ? item.summary : (item.content ?? [])).map((part) => part.text).join('\n\n');
+  const sealed = item.encrypted_content;
+  if (text === '' && !sealed) return;
+  state.thinking.push({ type: 'thinking', text, ...(sealed ? { signature: reasoningSignature(item.id, sealed) } : {}) });
+}
+
+function toResult(state: State, response: Finished, fold: OpenaiFold): CompletionResult {
+  return {
+    content: state.content,
+    ...(state.thinking.length > 0 ? { thinking: state.thinking } : {}),
+    ...(state.toolCalls.length > 0 ? { toolCalls: state.toolCalls } : {}),
+    stopReason: stopReason(state, response),
+    usage: toUsage(state, response, fold),
+    model: response.model || fold.model,
+  };
+}
+
+function stopReason(state: State, response: Finished): StopReason {
+  if (response.incomplete_details?.reason === 'content_filter' || state.refused) return 'refusal';
+  if (response.status === 'incomplete') return 'max_tokens';
+  return state.toolCalls.length > 0 ? 'tool_use' : 'end_turn';
+}
+
+function toUsage(state: State, response: Finished, fold: OpenaiFold): Usage {
+  const usage = response.usage;
+  if (!usage) return { inputTokens: estimateTokens(fold.promptChars), outputTokens: estimateTokens(state.content.length) };
+  const read = usage.input_tokens_details?.cached_tokens ?? 0;
+  const write = usage.input_tokens_details?.cache_write_tokens ?? 0;
+  return {
+    inputTokens: usage.input_tokens,
+    outputTokens: usage.output_tokens,
+    ...(read > 0 ? { cacheReadTokens: read } : {}),
+    ...(write > 0 ? { cacheWriteTokens: write } : {}),
+  };
+}
