@@ -1,0 +1,26 @@
+import { AppError } from '../core/errors.ts';
+
+export interface Deadline {
+  /** Aborts with AppError `timeout`, or with the caller's own reason. */
+  readonly signal: AbortSignal;
+  /** Gives timer and listener back; call it in any case. */
+  clear(): void;
+}
+
+/** One abort signal for "took too long" and "the caller gave up". */
+export function createDeadline(operationId: string, timeoutMs: number, caller?: AbortSignal): Deadline {
+  const controller = new AbortController();
+  const give = () => controller.abort(caller?.reason);
+  const timer = setTimeout(() => {
+    controller.abort(new AppError('timeout', { detail: `${operationId} was not answered within ${timeoutMs} ms` }));
+  }, timeoutMs);
+  if (caller?.aborted) give();
+  else caller?.addEventListener('abort', give, { once: true });
+  return {
+    signal: controller.signal,
+    clear() {
+      clearTimeout(timer);
+      caller?.removeEventListener('abort', give);
+    },
+  };
+}

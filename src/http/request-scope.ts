@@ -1,0 +1,81 @@
+import { randomBytes } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { RequestContext } from '../core/operation-call.ts';
+
+/** Longest `x-signet-actor` that is kept. */
+const ACTOR_CHARS_MAX = 128;
+const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/;
+/** W3C trace context, version 00 and later. */
+const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+const idPrefix = `req_${randomBytes(6).toString('hex')}`;
+let idCounter = 0;
+
+/** The caller's `x-request-id` when it is harmless, else a name that is unique over restarts. */
+export function requestIdOf(request: IncomingMessage): string {
+  const given = request.headers['x-request-id'];
+  if (typeof given === 'string' && REQUEST_ID.test(given)) return given;
+  idCounter += 1;
+  return `${idPrefix}_${idCounter.toString(36)}`;
+}
+
+/** Answer the ids a caller sent, so that both ends find the same request in their logs. */
+export function echoIds(request: FastifyRequest, reply: FastifyReply): void {
+  reply.header('x-request-id', request.id);
+  const traceparent = request.raw.headers.traceparent;
+  if (typeof traceparent === 'string' && TRACEPARENT.test(traceparent)) reply.header('traceparent', traceparent);
+}
+
+/** The context of one request. Its abort signal is made when first asked for: most handlers never do. */
+export class RequestScope implements RequestContext {
+  readonly requestId: string;
+  readonly client: string;
+  readonly reply: RequestContext['reply'];
+  readonly #request: FastifyRequest;
+  readonly #answer: FastifyReply | undefined;
+  #signal: AbortSignal | undefined;
+
+  /**
+   * @param answer  undefined when it was sent before, as on a WebSocket; status and headers of the handler then go nowhere
+   * @param signal  for streams, which know better than the reply when their reader has gone
+   */
+  constructor(request: FastifyRequest, answer: FastifyReply | undefined, transport: 'http' | 'websocket', signal?: AbortSignal) {
+    this.requestId = request.id;
+    this.client = actorOf(request) ?? transport;
+    this.#request = request;
+    this.#answer = answer;
+    this.#signal = signal;
+    this.reply = {
+      status: (code) => void answer?.code(code),
+      header: (name, value) => void answer?.header(name, value),
+    };
+  }
+
+  get signal(): AbortSignal {
+    this.#signal ??= this.#watch();
+    return this.#signal;
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#request.raw.headers[name.toLowerCase()];
+    return Array.isArray(value) ? value.join(', ') : value;
+  }
+
+  #watch(): AbortSignal {
+    const controller = new AbortController();
+    const raw = this.#answer?.raw;
+    if (!raw) return controller.signal;
+    const abort = () => {
+      if (!raw.writableFinished) controller.abort(new Error('the caller has gone'));
+    };
+    if (raw.destroyed || raw.socket?.destroyed) abort();
+    else raw.once('close', abort);
+    return controller.signal;
+  }
+}
+
+function actorOf(request: FastifyRequest): string | undefined {
+  const actor = request.raw.headers['x-signet-actor'];
+  return typeof actor === 'string' && actor !== '' ? actor.slice(0, ACTOR_CHARS_MAX) : undefined;
+}

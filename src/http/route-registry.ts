@@ -1,0 +1,180 @@
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { WebSocket } from '@fastify/websocket';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { BODY_BYTES_MAX, type Operation } from '../contract/operation.ts';
+import { isAppError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { RequestContext } from '../core/operation-call.ts';
+import { sendProblem } from './problem.ts';
+import { RequestScope } from './request-scope.ts';
+import { createInputReader, sendAnswer } from './route.ts';
+import { CONTENT_SECURITY_POLICY, type Gate, type GatedRoute } from './security.ts';
+import { createSseWriter, type ServerSse } from './sse.ts';
+import { CLOSE_CODE, ServerSocket, type SocketLimits } from './websocket.ts';
+
+/** A route that speaks HTTP itself (MCP, static files). Security, request id and body parsing (JSON, 1 MiB) are done before. */
+export interface RawRoute {
+  readonly methods: readonly ('GET' | 'POST' | 'DELETE' | 'PUT' | 'PATCH')[];
+  /** A path of the router: `/mcp`, `/assets/*`. */
+  readonly path: string;
+  readonly role: Operation['role'];
+  /** Owns the response from here on. `body` is undefined when there is none. */
+  handle(request: IncomingMessage, response: ServerResponse, body: unknown): void | Promise<void>;
+}
+
+/** What every route of one server shares. */
+export interface RouteHost {
+  readonly app: FastifyInstance;
+  readonly gate: Gate;
+  readonly log: Logger;
+  readonly limits: SocketLimits;
+  /** Ends each open stream; for the shutdown. */
+  readonly open: Set<() => void>;
+}
+
+/** Any of the three kinds of handlers; the tables of createHttpServer are where their types are checked. */
+export type AnyHandler = (input: never, context: RequestContext, stream?: never) => unknown;
+type LooseHandler = (input: unknown, context: RequestContext, stream?: unknown) => unknown;
+
+export function registerJsonRoute(host: RouteHost, operation: Operation, handler: AnyHandler): void {
+  const read = createInputReader(operation);
+  const handle = handler as LooseHandler;
+  const status = operation.status ?? 200;
+  host.app.route({
+    ...routeOf(host, operation),
+    exposeHeadRoute: operation.method === 'GET',
+    handler: async (request, reply) => {
+      const input = read(request);
+      reply.code(status);
+      if (operation.contentType?.startsWith('text/html')) reply.header('content-security-policy', CONTENT_SECURITY_POLICY);
+      return sendAnswer(operation, await handle(input, new RequestScope(request, reply, 'http')), reply);
+    },
+  });
+}
+
+export function registerSseRoute(host: RouteHost, operation: Operation, handler: AnyHandler): void {
+  const read = createInputReader(operation);
+  host.app.route({
+    ...routeOf(host, operation),
+    handler: async (request, reply) => {
+      const input = read(request);
+      // Hijacked only when the first byte goes out: until then a refusal is an ordinary problem document.
+      const sse = createSseWriter(
+        reply.raw,
+        () => {
+          reply.hijack();
+          return reply.getHeaders() as OutgoingHttpHeaders;
+        },
+        host.limits,
+      );
+      const end = () => sse.end('closing');
+      host.open.add(end);
+      try {
+        const context = new RequestScope(request, reply, 'http', sse.closed);
+        await runStream(host, operation, sse, () => (handler as LooseHandler)(input, context, sse));
+      } finally {
+        host.open.delete(end);
+      }
+      // The reader left before anything was sent: there is nobody to answer.
+      if (!sse.opened) reply.hijack();
+    },
+  });
+}
+
+/** Before the first byte an error is the caller's answer; after it, the reason of the last frame. */
+async function runStream(host: RouteHost, operation: Operation, sse: ServerSse, run: () => unknown): Promise<void> {
+  try {
+    await run();
+    sse.open();
+    sse.end();
+  } catch (error) {
+    if (!sse.opened && !sse.closed.aborted) throw error;
+    const known = isAppError(error);
+    if (!known) host.log.error({ operation: operation.id, err: error }, 'a stream failed by a fault of this server');
+    sse.end(known ? error.code : 'internal');
+  }
+}
+
+export function registerSocketRoute(host: RouteHost, operation: Operation, handler: AnyHandler): void {
+  const read = createInputReader(operation);
+  const inputs = new WeakMap<FastifyRequest, unknown>();
+  host.app.route({
+    ...routeOf(host, operation),
+    method: 'GET',
+    // Before the upgrade, so that a refusal is an HTTP answer.
+    preHandler: (request, _reply, done) => {
+      inputs.set(request, read(request));
+      done();
+    },
+    handler: async (_request, reply) => reply.code(426).header('upgrade', 'websocket').send(),
+    wsHandler: (ws: WebSocket, request: FastifyRequest) => {
+      const socket = new ServerSocket(ws, host.limits, host.log);
+      const end = () => socket.close(CLOSE_CODE.goingAway, 'closing');
+      host.open.add(end);
+      socket.closed.addEventListener('abort', () => host.open.delete(end), { once: true });
+      void runSocket(host, operation, handler as LooseHandler, inputs.get(request), request, socket);
+    },
+  });
+}
+
+async function runSocket(
+  host: RouteHost,
+  operation: Operation,
+  handler: LooseHandler,
+  input: unknown,
+  request: FastifyRequest,
+  socket: ServerSocket,
+): Promise<void> {
+  try {
+    await handler(input, new RequestScope(request, undefined, 'websocket', socket.closed), socket);
+  } catch (error) {
+    if (!isAppError(error)) host.log.error({ operation: operation.id, err: error }, 'a socket failed by a fault of this server');
+    const code = isAppError(error, 'unauthorized')
+      ? CLOSE_CODE.unauthorized
+      : isAppError(error, 'forbidden')
+        ? CLOSE_CODE.forbidden
+        : CLOSE_CODE.bug;
+    socket.close(code, isAppError(error) ? error.code : 'internal error');
+  }
+}
+
+export function registerRawRoute(host: RouteHost, route: RawRoute): void {
+  for (const method of route.methods) {
+    const gated: GatedRoute = { id: `${method} ${route.path}`, method, role: route.role };
+    host.app.route({
+      method,
+      url: route.path,
+      bodyLimit: BODY_BYTES_MAX,
+      onRequest: (request, _reply, done) => {
+        host.gate.admitTo(gated, request);
+        done();
+      },
+      errorHandler: (error, request, reply) => sendProblem(host.log, error, request, reply),
+      handler: async (request, reply) => {
+        for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) reply.raw.setHeader(name, value);
+        reply.raw.setHeader('content-security-policy', CONTENT_SECURITY_POLICY);
+        reply.hijack();
+        try {
+          await route.handle(request.raw, reply.raw, request.body);
+        } catch (error) {
+          host.log.error({ route: gated.id, err: error }, 'a route failed by a fault of this server');
+          if (!reply.raw.headersSent) reply.raw.writeHead(500);
+          reply.raw.end();
+        }
+      },
+    });
+  }
+}
+
+function routeOf(host: RouteHost, operation: Operation) {
+  return {
+    method: operation.method,
+    url: operation.path,
+    bodyLimit: operation.bodyBytesMax ?? BODY_BYTES_MAX,
+    onRequest: (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void) => {
+      host.gate.admitTo(operation, request);
+      done();
+    },
+    errorHandler: (error: Error, request: FastifyRequest, reply: FastifyReply) => sendProblem(host.log, error, request, reply, operation),
+  };
+}
