@@ -1,0 +1,157 @@
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { CallToolResult, Tool as ListedTool } from '@modelcontextprotocol/sdk/types.js';
+import { type McpServer, TOOL_TIMEOUT_MS_MAX } from '../contract/tool.ts';
+import { VERSION } from '../contract/version.ts';
+import { AppError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { ToolContext } from '../core/tool.ts';
+import { createProcessTransport } from './mcp-process.ts';
+
+/** Deadline for start, handshake and the list of tools together, in ms; `npx` may have to fetch a package first. */
+const CONNECT_TIMEOUT_MS = 30_000;
+/** Deadline for the list of tools when it changed, in ms. */
+const LIST_TIMEOUT_MS = 10_000;
+/** Pages of a list of tools that are read, and tools that are taken from it. */
+const LIST_PAGES_MAX = 50;
+const LISTED_TOOLS_MAX = 512;
+/** How long a server may take to hear that its HTTP session is over, in ms. */
+const GOODBYE_TIMEOUT_MS = 1_000;
+/** `_meta` key under which a server finds the key that stays the same when a call is made again. */
+const CALL_KEY_META = 'signet.dev/call-key';
+
+/** One handshake with a server, until the process or the HTTP session ends. */
+export interface McpSession {
+  /** The process has ended, or the server has forgotten the HTTP session: open another one. */
+  isGone(): boolean;
+  listTools(): Promise<ListedTool[]>;
+  /** @throws what the SDK throws; `signal.reason` is the caller's to look at */
+  call(name: string, input: unknown, context: ToolContext): Promise<CallToolResult>;
+  /** Says that the session is of no more use; its end goes on in the background. */
+  drop(): void;
+  /** Never throws. */
+  close(): Promise<void>;
+}
+
+export interface SessionOptions {
+  readonly log: Logger;
+  /** Ends the attempt to open. */
+  readonly signal: AbortSignal;
+  onGone(): void;
+  onListChanged(): void;
+}
+
+/** @throws AppError `tool_failed`, `timeout`; `signal.reason` */
+export async function openMcpSession(config: McpServer, options: SessionOptions): Promise<{ session: McpSession; listed: ListedTool[] }> {
+  const { log, signal } = options;
+  const late = AbortSignal.timeout(CONNECT_TIMEOUT_MS);
+  const transport = await createTransport(config, log);
+  const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
+  const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js');
+  const client = new Client({ name: 'signet', version: VERSION });
+  const session = await createSession(client, transport);
+  client.onerror = (error) => log.debug({ mcpServer: config.mcpServer, reason: error.message }, 'MCP connection reported an error');
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => options.onListChanged());
+  try {
+    const begin = async (): Promise<ListedTool[]> => {
+      await client.connect(transport, { timeout: CONNECT_TIMEOUT_MS });
+      return session.listTools();
+    };
+    const listed = await untilAborted(begin(), AbortSignal.any([signal, late]));
+    client.onclose = () => {
+      session.drop();
+      options.onGone();
+    };
+    return { session, listed };
+  } catch (error) {
+    await session.close();
+    if (signal.aborted) throw signal.reason;
+    const way = config.command === undefined ? new URL(config.url!).origin : config.command;
+    if (late.aborted)
+      throw new AppError('timeout', { detail: `MCP server ${config.mcpServer} (${way}) did not get ready in ${CONNECT_TIMEOUT_MS} ms` });
+    const detail = `MCP server ${config.mcpServer} (${way}) cannot be used: ${reasonOf(error)}; the debug log has what it wrote`;
+    throw new AppError('tool_failed', { detail, cause: error });
+  }
+}
+
+async function createSession(client: Client, transport: Transport): Promise<McpSession> {
+  const { CallToolResultSchema, ListToolsResultSchema } = await import('@modelcontextprotocol/sdk/types.js');
+  let isGone = false;
+  let closing: Promise<void> | undefined;
+  const close = async (): Promise<void> => {
+    isGone = true;
+    await sayGoodbye(transport);
+    // Both: the client closes only a transport that it has started well.
+    await Promise.allSettled([client.close(), transport.close()]);
+  };
+  return {
+    isGone: () => isGone,
+    async listTools() {
+      const tools: ListedTool[] = [];
+      let cursor: string | undefined;
+      for (let page = 0; page < LIST_PAGES_MAX && tools.length < LISTED_TOOLS_MAX; page++) {
+        // Not client.listTools: it compiles every output schema, and one bad schema would cost all tools.
+        const params = cursor === undefined ? {} : { cursor };
+        const answer = await client.request({ method: 'tools/list', params }, ListToolsResultSchema, { timeout: LIST_TIMEOUT_MS });
+        tools.push(...answer.tools);
+        cursor = answer.nextCursor;
+        if (cursor === undefined) break;
+      }
+      return tools.slice(0, LISTED_TOOLS_MAX);
+    },
+    async call(name, input, context) {
+      const params = { name, arguments: input as Record<string, unknown>, _meta: { [CALL_KEY_META]: context.callKey } };
+      return client.request({ method: 'tools/call', params }, CallToolResultSchema, {
+        signal: context.signal,
+        timeout: TOOL_TIMEOUT_MS_MAX, // The caller's signal holds the deadline; the SDK's own default of a minute must not come first.
+        onprogress: ({ message, progress, total }) => context.progress(message ?? '', total ? progress / total : undefined),
+      });
+    },
+    drop() {
+      closing ??= close();
+      isGone = true;
+    },
+    close() {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+async function createTransport(config: McpServer, log: Logger): Promise<Transport> {
+  const { command, url } = config;
+  if (command !== undefined) return createProcessTransport({ ...config, command }, log);
+  const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
+  return new StreamableHTTPClientTransport(new URL(url!)) as Transport;
+}
+
+/** An HTTP server keeps a session until it hears that it is over; a process hears it by its end. */
+async function sayGoodbye(transport: Transport): Promise<void> {
+  if (!('terminateSession' in transport) || transport.sessionId === undefined) return;
+  const http = transport as Transport & Pick<StreamableHTTPClientTransport, 'terminateSession'>;
+  try {
+    await untilAborted(http.terminateSession(), AbortSignal.timeout(GOODBYE_TIMEOUT_MS));
+  } catch {
+    // A server that is away, or slow, has to forget the session by itself.
+  }
+}
+
+/** `work`, or the signal's reason when that comes first; what `work` does later is dropped. */
+export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = (): void => aborted.reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const cause = error.cause instanceof Error ? ` (${error.cause.message})` : '';
+  return `${error.message}${cause}`;
+}

@@ -1,0 +1,140 @@
+import type { RuntimeLimits } from '../contract/config.ts';
+import { ToolName } from '../contract/ids.ts';
+import { TOOL_TIMEOUT_MS_MAX, type ToolInfo } from '../contract/tool.ts';
+import { AppError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { ToolDefinition } from '../core/provider.ts';
+import type { Tool, ToolContext } from '../core/tool.ts';
+import { nearestNames } from './nearest-name.ts';
+import { compileInputCheck, type InputCheck } from './tool-input.ts';
+import { failedRun, type RunLimits, runTool, type ToolRun } from './tool-run.ts';
+
+/** Most tools registered at once; each costs a compiled schema and is offered to models. */
+export const TOOLS_MAX = 2_048;
+
+/** Where a tool is reached, for those who list tools. */
+export interface ToolPlace {
+  /** URL without user, query and fragment: those may carry secrets. */
+  readonly callback?: string;
+  readonly mcpServer?: string;
+}
+
+export interface ToolRegistry {
+  /**
+   * Offer a tool from now on.
+   *
+   * @throws AppError `invalid_request` (name, schema), `tool_exists`, `overloaded` (TOOLS_MAX)
+   */
+  register(tool: Tool, place?: ToolPlace): void;
+  /** True when there was one. Calls that run go on. */
+  unregister(name: string): boolean;
+  get(name: string): Tool | undefined;
+  /** Sorted by name. */
+  list(): ToolInfo[];
+  /** What a model is offered, sorted by name: the same tools give the same bytes, which keeps prompt caches. Unknown names are left out. */
+  definitions(names?: readonly string[]): ToolDefinition[];
+  /** @throws AppError `tool_not_found`; `invalid_request` with a pointer and a fix for each fault */
+  validateInput(name: string, input: unknown): void;
+  /**
+   * Run a call to its end. Never throws for a fault of the call or the tool: unknown name, unfit input, throw, deadline
+   * and abort are results with `isError`. An absent input is `{}`.
+   */
+  run(name: string, input: unknown, context: ToolContext, limits?: Partial<RunLimits>): Promise<ToolRun>;
+}
+
+interface ToolRegistryDeps {
+  readonly limits: Pick<RuntimeLimits, 'toolTimeoutMs' | 'toolOutputBytesMax'>;
+  readonly log: Logger;
+}
+
+interface Entry {
+  readonly tool: Tool;
+  readonly place: ToolPlace;
+  /** Compiled at registration, for built-in tools at first use: theirs are known to be sound, and a start has no time to spare. */
+  check: InputCheck | undefined;
+}
+
+/** The tools of this process: built in, registered over HTTP, or of MCP servers. */
+export function createToolRegistry({ limits, log }: ToolRegistryDeps): ToolRegistry {
+  const entries = new Map<string, Entry>();
+
+  const entryOf = (name: string): Entry => {
+    const entry = entries.get(name);
+    if (!entry) throw unknownTool(name, [...entries.keys()]);
+    return entry;
+  };
+
+  const validateInput = (name: string, input: unknown): void => {
+    const entry = entryOf(name);
+    entry.check ??= compileInputCheck(name, entry.tool.inputSchema);
+    const faults = entry.check(input);
+    if (faults.length === 0) return;
+    const told = faults.map(({ pointer, detail }) => `${pointer === '' ? 'the input' : pointer} ${detail}`).join('; ');
+    throw new AppError('invalid_request', { detail: `the input does not fit tool ${name}: ${told}`, errors: faults });
+  };
+
+  return {
+    register(tool, place = {}) {
+      requireName(tool.name);
+      if (entries.has(tool.name)) throw new AppError('tool_exists', { detail: `a tool named ${tool.name} is registered already` });
+      if (entries.size >= TOOLS_MAX) throw new AppError('overloaded', { detail: `${TOOLS_MAX} tools are registered; remove some first` });
+      const check = tool.origin === 'builtin' ? undefined : compileInputCheck(tool.name, tool.inputSchema);
+      entries.set(tool.name, { tool, place, check });
+    },
+    unregister: (name) => entries.delete(name),
+    get: (name) => entries.get(name)?.tool,
+    list: () => sorted(entries.values()).map((entry) => infoOf(entry, limits.toolTimeoutMs)),
+    definitions(names) {
+      const wanted = names && new Set(names);
+      return sorted(entries.values())
+        .filter(({ tool }) => wanted?.has(tool.name) ?? true)
+        .map(({ tool: { name, description, inputSchema } }) => ({ name, description, inputSchema }));
+    },
+    validateInput,
+    async run(name, input = {}, context, given = {}) {
+      const outputBytesMax = given.outputBytesMax ?? limits.toolOutputBytesMax;
+      try {
+        const { tool } = entryOf(name);
+        validateInput(name, input);
+        const timeoutMs = Math.min(given.timeoutMs ?? tool.timeoutMs ?? limits.toolTimeoutMs, TOOL_TIMEOUT_MS_MAX);
+        return await runTool(tool, input, context, { timeoutMs, outputBytesMax }, log);
+      } catch (error) {
+        return failedRun(error, outputBytesMax, 0);
+      }
+    },
+  };
+}
+
+function sorted(entries: Iterable<Entry>): Entry[] {
+  // By code unit: a locale's order would differ from machine to machine.
+  return [...entries].sort((a, b) => (a.tool.name < b.tool.name ? -1 : 1));
+}
+
+function infoOf({ tool, place }: Entry, toolTimeoutMs: number): ToolInfo {
+  return {
+    name: tool.name,
+    description: tool.description,
+    inputSchema: { ...tool.inputSchema },
+    class: tool.class,
+    origin: tool.origin,
+    runBeforeGeneration: tool.runBeforeGeneration ?? false,
+    needsApproval: tool.needsApproval ?? false,
+    timeoutMs: tool.timeoutMs ?? toolTimeoutMs,
+    ...place,
+  };
+}
+
+function requireName(name: string): void {
+  if (ToolName.safeParse(name).success) return;
+  const detail = `${JSON.stringify(name.slice(0, 100))} is no tool name: 1 to 64 characters of letters, digits, _ and -`;
+  throw new AppError('invalid_request', {
+    detail,
+    errors: [{ pointer: '/name', detail: 'must be 1 to 64 characters of letters, digits, _ and -' }],
+  });
+}
+
+function unknownTool(name: string, names: readonly string[]): AppError {
+  const near = nearestNames(name, names);
+  const hint = near.length > 0 ? `; near it: ${near.join(', ')}` : '';
+  return new AppError('tool_not_found', { detail: `no tool named ${JSON.stringify(name.slice(0, 100))} is registered${hint}` });
+}

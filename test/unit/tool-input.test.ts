@@ -1,0 +1,130 @@
+import { expect, test } from 'vitest';
+import { isAppError } from '../../src/core/errors.ts';
+import { nearestNames } from '../../src/tools/nearest-name.ts';
+import { compileInputCheck } from '../../src/tools/tool-input.ts';
+import { writeOutput } from '../../src/tools/tool-output.ts';
+
+const compiled = (schema: Record<string, unknown>) => compileInputCheck('lamp', { type: 'object', ...schema });
+
+function refusal(schema: Record<string, unknown>): string {
+  try {
+    compileInputCheck('lamp', schema);
+  } catch (error) {
+    if (isAppError(error, 'invalid_request')) return error.detail;
+    throw error;
+  }
+  return 'taken';
+}
+
+test('a fault names the field, what is wrong and what would be right', () => {
+  const check = compiled({
+    properties: {
+      level: { type: 'integer', description: 'percent' },
+      mode: { enum: ['on', 'off'] },
+      room: { type: 'object', properties: { name: { type: 'string' } } },
+    },
+    required: ['level'],
+    additionalProperties: false,
+  });
+
+  expect(check({ mode: 'dim', colour: 'red', room: { name: 4 } })).toEqual([
+    { pointer: '/level', detail: 'is missing; give a value of type integer (percent)' },
+    { pointer: '/colour', detail: 'is not a field here; leave it out (fields: level, mode, room)' },
+    { pointer: '/mode', detail: 'must be one of "on", "off"' },
+    { pointer: '/room/name', detail: 'must be string, not number' },
+  ]);
+});
+
+test('an input that fits has no faults, and one that is no object says so', () => {
+  const check = compiled({ properties: { level: { type: 'integer' } } });
+
+  expect(check({ level: 3 })).toEqual([]);
+  expect(check('{"level": 3')).toEqual([{ pointer: '', detail: 'must be object, not string' }]);
+  expect(check([])).toEqual([{ pointer: '', detail: 'must be object, not array' }]);
+});
+
+test('at most eight faults are named', () => {
+  const required = Array.from({ length: 20 }, (_, index) => `f${index}`);
+  expect(compiled({ required })({})).toHaveLength(8);
+});
+
+test('a field name with a slash or a tilde is a valid pointer', () => {
+  expect(compiled({ required: ['a/b~c'] })({})[0]!.pointer).toBe('/a~1b~0c');
+});
+
+test('both dialects are read, named or not', () => {
+  const pair2020 = { properties: { pair: { type: 'array', prefixItems: [{ type: 'number' }] } } };
+  const pair7 = { properties: { pair: { type: 'array', items: [{ type: 'number' }] } } };
+  for (const schema of [
+    pair2020,
+    { $schema: 'https://json-schema.org/draft/2020-12/schema', ...pair2020 },
+    pair7,
+    { $schema: 'http://json-schema.org/draft-07/schema#', ...pair7 },
+  ]) {
+    const check = compiled(schema);
+    expect(check({ pair: [1] })).toEqual([]);
+    expect(check({ pair: ['one'] })).toEqual([{ pointer: '/pair/0', detail: 'must be number, not string' }]);
+  }
+});
+
+test('unknown keywords and formats do not stand in the way', () => {
+  expect(compiled({ 'x-shown': true, properties: { at: { type: 'string', format: 'moon-phase' } } })({ at: 'full' })).toEqual([]);
+});
+
+test('two tools may use the same $id, and a schema may refer to itself', () => {
+  const tree = { $id: 'https://example.org/tree', properties: { leaf: { $ref: '#' }, name: { type: 'string' } } };
+  const first = compiled(tree);
+  const second = compiled({ ...tree, required: ['name'] });
+
+  expect(first({ leaf: { name: 1 } })).toEqual([{ pointer: '/leaf/name', detail: 'must be string, not number' }]);
+  expect(second({})).toHaveLength(1);
+});
+
+test('a schema that is none is refused with the reason', () => {
+  expect(refusal({ type: 'string' })).toBe('inputSchema of tool lamp must have "type": "object"');
+  expect(refusal({ type: 'object', properties: { a: { type: 'strnig' } } })).toContain('is not a valid JSON Schema');
+  expect(refusal({ type: 'object', properties: { a: { $ref: 'https://example.org/elsewhere' } } })).toContain("can't resolve reference");
+  expect(refusal({ type: 'object', $async: true })).toContain('asynchronous');
+  expect(refusal({ type: 'object', description: 'x'.repeat(100_000) })).toContain('longer than 100000 characters');
+});
+
+test('strings are the output as they are, other values as JSON', () => {
+  expect(writeOutput('two\nlines', 1_000)).toEqual({ text: 'two\nlines', value: 'two\nlines', bytes: 9, truncated: false });
+  expect(writeOutput({ a: [1, null] }, 1_000)).toEqual({ text: '{"a":[1,null]}', value: { a: [1, null] }, bytes: 14, truncated: false });
+  expect(writeOutput(undefined, 1_000)).toMatchObject({ text: '(no output)', value: null });
+  expect(writeOutput('', 1_000)).toMatchObject({ text: '', value: '' });
+  expect(writeOutput(0, 1_000)).toMatchObject({ text: '0', value: 0 });
+});
+
+test('values without JSON still have a text, and their value is that text', () => {
+  const circle: Record<string, unknown> = { name: 'ring', twice: [] };
+  const shared = { shared: true };
+  circle.self = circle;
+  circle.twice = [shared, shared];
+
+  expect(writeOutput(circle, 1_000)).toMatchObject({
+    text: '{"name":"ring","twice":[{"shared":true},{"shared":true}],"self":"[Circular]"}',
+    value: '{"name":"ring","twice":[{"shared":true},{"shared":true}],"self":"[Circular]"}',
+  });
+  expect(writeOutput({ big: 12345678901234567890n }, 1_000).text).toBe('{"big":"12345678901234567890"}');
+  expect(writeOutput(7n, 1_000).value).toBe('"7"');
+  expect(writeOutput('half \ud83d', 1_000).text).toBe('half \ufffd');
+});
+
+test('output above the limit is cut between characters and says by how much', () => {
+  const { text, bytes, truncated, value } = writeOutput('€'.repeat(200), 301);
+
+  expect(text).toBe(`${'€'.repeat(57)}\n[cut: 171 of 600 bytes shown, 429 left out; ask for less or in parts]`);
+  expect(value).toBe(text);
+  expect([bytes, truncated]).toEqual([600, true]);
+  expect(Buffer.byteLength(text)).toBeLessThanOrEqual(301);
+  expect(writeOutput('€'.repeat(100), 300)).toMatchObject({ bytes: 300, truncated: false });
+});
+
+test('the nearest names come first, and none when nothing is near', () => {
+  const names = ['memory_get', 'memory_search', 'memory_store', 'shell'];
+  expect(nearestNames('memory_serch', names)).toEqual(['memory_search', 'memory_get', 'memory_store']);
+  expect(nearestNames('MEMORY-GET', names)[0]).toBe('memory_get');
+  expect(nearestNames('q', names)).toEqual([]);
+  expect(nearestNames('x'.repeat(100_000), names)).toEqual([]);
+});
