@@ -1,0 +1,191 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Document, isMap, isPair, isScalar, LineCounter, type Node, parseDocument } from 'yaml';
+import { AgentYaml } from '../contract/config.ts';
+import { AppError } from '../core/errors.ts';
+import { keysAt, nearestKey } from './agent-yaml-keys.ts';
+
+/** Looked for in this order; the first one counts. */
+export const CONFIG_FILES = ['agent.yaml', 'AGENT.yaml', 'config.yaml'] as const;
+/** A configuration beyond this is a mistake; unit: bytes. */
+const CONFIG_BYTES_MAX = 1_048_576;
+/** Aliases a file may resolve, against files that unfold to gigabytes. */
+const ALIASES_MAX = 100;
+
+export interface LoadedAgentYaml {
+  /** Absolute path; null when there is none and the defaults hold. */
+  readonly file: string | null;
+  readonly config: AgentYaml;
+  /** What is odd but not wrong, for the status page and the log. */
+  readonly problems: readonly string[];
+}
+
+interface Finding {
+  readonly pointer: string;
+  /** `agent.yaml:12:3 unknown key "modle" in runtime; did you mean "model"?` */
+  readonly detail: string;
+}
+
+/** Where things stand in the file, by path. */
+interface Source {
+  readonly name: string;
+  readonly document: Document;
+  readonly lines: LineCounter;
+}
+
+type Path = readonly PropertyKey[];
+
+/**
+ * Read and check the configuration of a workspace.
+ *
+ * @throws AppError config_invalid with every problem at once: file, line, column, JSON pointer and, for an unknown key, the nearest valid one
+ */
+export function readAgentYaml(folder: string): LoadedAgentYaml {
+  // On file systems that ignore case the first two names are one file.
+  const names = CONFIG_FILES.filter((name) => existsSync(join(folder, name)));
+  const name = names[0];
+  if (name === undefined) return { file: null, config: AgentYaml.parse({}), problems: [] };
+  const file = join(folder, name);
+  const source = parse(name, readText(file, name));
+  const value = withoutNulls(toValue(source) ?? {});
+  const checked = AgentYaml.safeParse(value);
+  if (!checked.success) throw invalid(inOrder(checked.error.issues.flatMap((issue) => describe(source, issue))));
+  const repeated = repeatedNames(source, checked.data);
+  if (repeated.length > 0) throw invalid(repeated);
+  const ignored = names.slice(1).filter((other) => statSync(join(folder, other)).ino !== statSync(file).ino);
+  const problems = [
+    ...ignored.map((other) => `${other} is ignored because ${name} is there`),
+    ...source.document.warnings.map((warning) => `${at(source, warning.pos[0])} ${firstLine(warning.message)}`),
+  ];
+  return { file, config: checked.data, problems };
+}
+
+function readText(file: string, name: string): string {
+  try {
+    const { size } = statSync(file);
+    if (size > CONFIG_BYTES_MAX)
+      throw invalid([{ pointer: '', detail: `${name} has ${size} bytes; at most ${CONFIG_BYTES_MAX} are read` }]);
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new AppError('config_invalid', { detail: `cannot read ${file}: ${reason}`, cause: error });
+  }
+}
+
+function parse(name: string, text: string): Source {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const source = { name, document, lines };
+  if (document.errors.length > 0) {
+    throw invalid(document.errors.map((error) => ({ pointer: '', detail: `${at(source, error.pos[0])} ${firstLine(error.message)}` })));
+  }
+  return source;
+}
+
+function toValue({ name, document }: Source): unknown {
+  try {
+    return document.toJS({ maxAliasCount: ALIASES_MAX });
+  } catch (error) {
+    // The parser reports what aliases do wrong only here, and without a place.
+    throw invalid([{ pointer: '', detail: `${name}: ${firstLine(error instanceof Error ? error.message : String(error))}` }]);
+  }
+}
+
+function invalid(findings: readonly Finding[]): AppError {
+  const detail = findings.map((finding) => finding.detail).join('\n');
+  return new AppError('config_invalid', { detail, errors: findings });
+}
+
+interface Issue {
+  readonly code?: string;
+  readonly path: Path;
+  readonly message: string;
+  readonly keys?: readonly string[];
+}
+
+function describe(source: Source, issue: Issue): Finding[] {
+  if (issue.code !== 'unrecognized_keys') {
+    const detail = `${position(source, issue.path)} ${where(issue.path)}: ${lowerFirst(issue.message)}`;
+    return [{ pointer: pointerOf(issue.path), detail }];
+  }
+  const valid = keysAt(AgentYaml, issue.path);
+  return (issue.keys ?? []).map((key) => {
+    const near = nearestKey(key, valid);
+    const hint = near === undefined ? `; valid keys: ${valid.join(', ')}` : `; did you mean "${near}"?`;
+    const path = [...issue.path, key];
+    return { pointer: pointerOf(path), detail: `${position(source, path)} unknown key "${key}" in ${where(issue.path)}${hint}` };
+  });
+}
+
+/** As they stand in the file. */
+function inOrder(findings: readonly Finding[]): Finding[] {
+  const place = (finding: Finding): number => {
+    const [, line, column] = /:(\d+):(\d+) /.exec(finding.detail) ?? [];
+    return Number(line) * CONFIG_BYTES_MAX + Number(column);
+  };
+  return [...findings].sort((a, b) => place(a) - place(b));
+}
+
+/** Two agents of one name would share memories without anybody meaning it. */
+function repeatedNames(source: Source, config: AgentYaml): Finding[] {
+  const seen = new Set<string>();
+  return (config.agents?.roster ?? []).flatMap((agent, index) => {
+    const path = ['agents', 'roster', index, 'name'];
+    const isRepeated = seen.has(agent.name);
+    seen.add(agent.name);
+    if (!isRepeated) return [];
+    return [{ pointer: pointerOf(path), detail: `${position(source, path)} ${where(path)}: the name "${agent.name}" is taken already` }];
+  });
+}
+
+function where(path: Path): string {
+  return path.length === 0 ? 'the file' : path.join('.');
+}
+
+function pointerOf(path: Path): string {
+  return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+}
+
+/** The key's place if there is one, else the nearest enclosing thing that has a place. */
+function position(source: Source, path: Path): string {
+  for (let length = path.length; length > 0; length -= 1) {
+    const offset = offsetOf(source.document, path.slice(0, length));
+    if (offset !== undefined) return at(source, offset);
+  }
+  return at(source, 0);
+}
+
+function offsetOf(document: Document, path: Path): number | undefined {
+  const last = path.at(-1);
+  const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
+  if (isMap(parent)) {
+    const pair = parent.items.find((item) => isPair(item) && isScalar(item.key) && String(item.key.value) === String(last));
+    return (pair?.key as Node | undefined)?.range?.[0];
+  }
+  return (document.getIn(path, true) as Node | undefined)?.range?.[0];
+}
+
+function at(source: Source, offset: number): string {
+  const { line, col } = source.lines.linePos(offset);
+  return `${source.name}:${line}:${col}`;
+}
+
+/** `hooks:` with nothing below means the same as no `hooks:`; people comment sections out like that. */
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, inner]) => inner !== null)
+      .map(([key, inner]) => [key, withoutNulls(inner)]),
+  );
+}
+
+function firstLine(text: string): string {
+  return lowerFirst(text.split('\n')[0] ?? text);
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
+}

@@ -1,0 +1,139 @@
+import type { SessionClaim } from '../contract/daemon.ts';
+import type { hookOperations } from '../contract/hooks.ts';
+import { AgentName, DEFAULT_AGENT } from '../contract/ids.ts';
+import type { OutputOf, ParsedInputOf } from '../contract/operation.ts';
+import { AppError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { ClaimStore, Reader, RuntimePath, SessionLine } from '../core/memory-store.ts';
+import { ownerOf, scopeOf } from '../core/memory-store.ts';
+import type { Handler, RequestContext } from '../core/operation-call.ts';
+
+const PREFIX = 'session:';
+
+/** Fields every hook call may carry, after validation. */
+export interface HookCaller {
+  readonly harness: string;
+  readonly sessionKey?: string | undefined;
+  readonly sessionId?: string | undefined;
+  readonly agentId?: string | undefined;
+  readonly project?: string | undefined;
+  readonly runtimePath?: RuntimePath | undefined;
+  readonly parentSessionKey?: string | undefined;
+  readonly bypass?: boolean | undefined;
+}
+
+/** Who is calling, once key, agent and claim are settled. */
+export interface HookSession {
+  readonly key: string | undefined;
+  readonly reader: Reader;
+  readonly project: string | undefined;
+  /** Undefined without a key: there is nothing to continue. */
+  readonly line: SessionLine | undefined;
+}
+
+type HookOperations = typeof hookOperations;
+export type HookId = keyof HookOperations;
+export type HookInput<K extends HookId> = ParsedInputOf<HookOperations[K]>;
+export type HookOutput<K extends HookId> = OutputOf<HookOperations[K]>;
+
+export interface HookSpec<K extends HookId> {
+  /** The answer of a silenced hook: every field of the normal answer, empty. */
+  readonly silent: () => HookOutput<K>;
+  readonly answer: (input: HookInput<K>, session: HookSession) => Promise<HookOutput<K>>;
+  /** `renew` for session-start, `end` for session-end; every other hook refreshes the claim or takes a free one. */
+  readonly claim?: 'renew' | 'end';
+}
+
+/** `session:abc` and `abc` are the same session. */
+export function plainKey(key: string): string {
+  return key.startsWith(PREFIX) && key.length > PREFIX.length ? key.slice(PREFIX.length) : key;
+}
+
+/** `agent:<id>:<rest>` names its agent. */
+export function agentOfKey(key: string | undefined): string | undefined {
+  const id = /^agent:([^:]+):./.exec(key ?? '')?.[1];
+  return id !== undefined && AgentName.safeParse(id).success ? id : undefined;
+}
+
+/**
+ * A handler around one hook: settles who calls, takes or refreshes the claim, and stays silent when the session is bypassed
+ * (`bypassed: true`) or the caller asks for no hooks (header `x-signet-no-hooks: 1`; the claim is then left alone).
+ *
+ * @throws AppError session_claimed when the session belongs to the other runtime path
+ * @source spec/hooks, "Per-Session Bypass"
+ */
+export function createHook<K extends HookId>(
+  { claims, log }: { readonly claims: ClaimStore; readonly log: Logger },
+  hook: K,
+  spec: HookSpec<K>,
+): Handler<HookOperations[K]> {
+  return async (input, context) => {
+    const caller = input as HookCaller;
+    const key = keyOf(caller);
+    const noHooks = context.header('x-signet-no-hooks') === '1';
+    const settled = await settle(claims, { caller, context, noHooks, claim: spec.claim });
+    const { session } = settled;
+    // A session may begin bypassed: then its very first hook is silent as well.
+    const claim = caller.bypass && settled.claim ? await claims.setBypass(settled.claim.key, true) : settled.claim;
+    const bypassed = claim?.bypassed ?? false;
+    log.debug({ hook, sessionKey: key, harness: caller.harness, bypassed, noHooks }, 'hook called');
+    try {
+      if (noHooks) return spec.silent();
+      if (bypassed) return { ...spec.silent(), bypassed: true };
+      return await spec.answer(input, session);
+    } finally {
+      // Whatever happened above: an ended session must not block its key.
+      if (spec.claim === 'end' && key !== undefined) await claims.release(key);
+    }
+  };
+}
+
+interface Call {
+  readonly caller: HookCaller;
+  readonly context: RequestContext;
+  readonly noHooks: boolean;
+  readonly claim: 'renew' | 'end' | undefined;
+}
+
+interface Settled {
+  readonly claim: SessionClaim | undefined;
+  readonly session: HookSession;
+}
+
+async function settle(claims: ClaimStore, { caller, context, noHooks, claim: mode }: Call): Promise<Settled> {
+  const key = keyOf(caller);
+  const held = key === undefined ? undefined : await claims.get(key);
+  const agentId = caller.agentId ?? agentOfKey(key) ?? (await knownAgent(claims, mode === 'renew' ? undefined : held, caller));
+  const { harness, project } = caller;
+  const runtimePath = caller.runtimePath ?? pathOf(context);
+  const takes = key !== undefined && !noHooks && mode !== 'end';
+  const request = { key: key ?? '', runtimePath, harness, agentId: agentId ?? DEFAULT_AGENT, project };
+  const claim = takes ? await claims.take(request, { restart: mode === 'renew' }) : held;
+  const reader = scopeOf(agentId);
+  const line = key === undefined ? undefined : { agentId: ownerOf(reader), sessionKey: key };
+  return { claim, session: { key, reader, project: project ?? claim?.project ?? undefined, line } };
+}
+
+/** The agent that opened the session, or its parent's. `default` stands for nobody in particular: it opens no private memories. */
+async function knownAgent(claims: ClaimStore, held: SessionClaim | undefined, input: HookCaller): Promise<string | undefined> {
+  const parentKey = input.parentSessionKey === undefined ? undefined : plainKey(input.parentSessionKey);
+  const parent = held === undefined && parentKey !== undefined ? await claims.get(parentKey) : undefined;
+  const known = (held ?? parent)?.agentId ?? agentOfKey(parentKey);
+  return known === DEFAULT_AGENT ? undefined : known;
+}
+
+function keyOf(input: HookCaller): string | undefined {
+  const key = input.sessionKey ?? input.sessionId;
+  return key === undefined ? undefined : plainKey(key);
+}
+
+function pathOf(context: RequestContext): RuntimePath {
+  return context.header('x-signet-runtime-path') === 'plugin' ? 'plugin' : 'legacy';
+}
+
+/** The agent a memory route acts for: the field, else the header `x-signet-agent-id`. @throws AppError invalid_request */
+export function agentOf(agentId: string | undefined, context: RequestContext): string | undefined {
+  const named = agentId ?? (context.header('x-signet-agent-id') || undefined);
+  if (named === undefined || AgentName.safeParse(named).success) return named;
+  throw new AppError('invalid_request', { detail: `x-signet-agent-id: ${JSON.stringify(named)} is no agent name` });
+}

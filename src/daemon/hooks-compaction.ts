@@ -1,0 +1,66 @@
+import type { hookOperations } from '../contract/hooks.ts';
+import { ownerOf } from '../core/memory-store.ts';
+import type { Handlers } from '../core/operation-call.ts';
+import type { HookDeps } from './hook-deps.ts';
+import { createHook, type HookInput, type HookSession } from './hook-session.ts';
+import { MEMORIES_NOTE, SUMMARY_GUIDELINES, SUMMARY_INSTRUCTION } from './hook-texts.ts';
+import { packMemories } from './inject-text.ts';
+
+/** Recent memories shown to the summary, in characters. */
+const RECENT_CHARS_MAX = 2_000;
+const MEMORY_LINE_CHARS_MAX = 300;
+/** What was stored last matters most here: the summary need not say it again. */
+const RECENCY_BIAS = 0.9;
+const SUMMARY_IMPORTANCE = 0.8;
+
+type CompactionHooks = Pick<Handlers<typeof hookOperations>, 'hookPreCompaction' | 'hookCompactionComplete'>;
+
+/** @source spec/hooks, "Pre-Compaction Hook" and "Compaction Complete Hook" */
+export function createCompactionHooks(deps: HookDeps): CompactionHooks {
+  return {
+    hookPreCompaction: createHook(deps, 'hookPreCompaction', {
+      silent: () => ({ summaryPrompt: '', guidelines: '', instructions: '' }),
+      answer: (input, session) => prepareSummary(deps, session, input.messageCount),
+    }),
+    hookCompactionComplete: createHook(deps, 'hookCompactionComplete', {
+      silent: () => ({ success: true as const }),
+      answer: (input, session) => keepSummary(deps, session, input),
+    }),
+  };
+}
+
+async function prepareSummary(deps: HookDeps, { reader, project }: HookSession, messageCount: number | undefined) {
+  const { includeRecentMemories, memoryLimit, summaryGuidelines } = deps.config.hooks.preCompaction;
+  const guidelines = summaryGuidelines ?? SUMMARY_GUIDELINES;
+  const filter = project === undefined ? {} : { aroundProject: project };
+  const wanted = includeRecentMemories && memoryLimit > 0;
+  const recent = wanted ? await deps.memories.ranked(reader, { limit: memoryLimit, recencyBias: RECENCY_BIAS, filter }) : [];
+  const { text } = packMemories(recent, RECENT_CHARS_MAX, MEMORY_LINE_CHARS_MAX);
+  const parts = [SUMMARY_INSTRUCTION, guidelines];
+  if (messageCount !== undefined) parts.push(`The session holds ${messageCount} messages.`);
+  if (text !== '') parts.push(`## Already Remembered\n\n${MEMORIES_NOTE}\n${text}`);
+  return { summaryPrompt: parts.join('\n\n'), guidelines };
+}
+
+/** The summary belongs to its agent alone; without one it is global like everything such a session writes. */
+async function keepSummary(deps: HookDeps, session: HookSession, input: HookInput<'hookCompactionComplete'>) {
+  const { reader, line } = session;
+  // A transcript knows its project; the request's is for compactions that come before any transcript.
+  const project = (line && (await deps.sessions.transcript(line))?.project) ?? session.project;
+  const { memory } = await deps.memories.remember({
+    content: input.summary,
+    type: 'session_summary',
+    importance: SUMMARY_IMPORTANCE,
+    tags: ['session', 'summary', input.harness],
+    pinned: false,
+    who: 'system',
+    agentId: ownerOf(reader),
+    scope: reader.agentId === null ? 'global' : 'private',
+    project,
+    sessionKey: session.key,
+    sourceType: input.harness,
+    sourceId: session.key,
+  });
+  if (line) await deps.sessions.compacted(line, input.summary);
+  return { success: true as const, memoryId: memory.id };
+}

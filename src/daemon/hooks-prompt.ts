@@ -1,0 +1,88 @@
+import type { hookOperations } from '../contract/hooks.ts';
+import { QUERY_CHARS_MAX, RECALL_LIMIT_MAX, type RecalledMemory } from '../contract/memory.ts';
+import { ownerOf, type Recalled } from '../core/memory-store.ts';
+import type { Handlers } from '../core/operation-call.ts';
+import { type HookDeps, hookMemory } from './hook-deps.ts';
+import { createHook, type HookInput, type HookSession } from './hook-session.ts';
+import { MEMORIES_NOTE, NO_STRONG_MATCH, TURN_GUIDANCE } from './hook-texts.ts';
+import { cutText, localTime, packMemories } from './inject-text.ts';
+
+/** What a prompt is about stands in its first words; more terms would only thin out what a memory can cover. */
+const PROMPT_TERMS_MAX = 12;
+/** A hit beside a strong one is shown from this score on. */
+const SHOWN_SCORE_MIN = 0.25;
+/** A memory is not shown again for so many turns, unless there is no other. */
+const REPEAT_AFTER_TURNS = 5;
+/** Hits beyond the limit that are looked at in place of those shown lately. */
+const REPEATS_PASSED_MAX = 20;
+const MEMORY_LINE_CHARS_MAX = 500;
+/** Ratings taken from one call. */
+const RATINGS_MAX = 200;
+const HEADING = '## Relevant Memory';
+
+type PromptHooks = Pick<Handlers<typeof hookOperations>, 'hookUserPromptSubmit'>;
+
+/** @source spec/hooks, "User Prompt Submit Hook" */
+export function createPromptHooks(deps: HookDeps): PromptHooks {
+  return {
+    hookUserPromptSubmit: createHook(deps, 'hookUserPromptSubmit', {
+      silent: () => ({ inject: '', memoryCount: 0, memories: [] }),
+      answer: (input, session) => submitPrompt(deps, session, input),
+    }),
+  };
+}
+
+async function submitPrompt(deps: HookDeps, session: HookSession, input: HookInput<'hookUserPromptSubmit'>) {
+  await keepRatings(deps, session, input.memory_feedback ?? {});
+  const { recallLimit, injectCharsMax } = deps.config.hooks.userPromptSubmit;
+  const text = [input.userMessage, input.userPrompt, input.prompt].find((candidate) => candidate?.trim()) ?? '';
+  const recent = session.line ? await deps.sessions.recentlyInjected(session.line, REPEAT_AFTER_TURNS) : new Set<string>();
+  const found = await recallFor(deps, session, text, recallLimit && recallLimit + Math.min(recent.size, REPEATS_PASSED_MAX));
+  const fresh = found.results.filter((result) => !recent.has(result.id));
+  const candidates = (fresh.some((result) => result.score >= SHOWN_SCORE_MIN) ? fresh : found.results).slice(0, recallLimit);
+  const { inject, shown } = compose(localTime(deps.clock.now()), found.strong ? candidates : [], injectCharsMax);
+  if (session.line) {
+    const ids = new Set(shown.map((memory) => memory.id));
+    const hits = found.results
+      .filter((result, rank) => rank < recallLimit || ids.has(result.id))
+      .map(({ id, score }) => ({ memoryId: id, score, injected: ids.has(id) }));
+    await deps.sessions.recordHits(session.line, hits);
+  }
+  return {
+    inject,
+    memoryCount: shown.length,
+    memories: shown.map((memory) => ({ ...hookMemory(memory), score: memory.score })),
+    strong: shown.length > 0,
+    queryTerms: [...found.terms],
+    engine: found.method,
+  };
+}
+
+async function recallFor(deps: HookDeps, session: HookSession, text: string, limit: number): Promise<Recalled> {
+  if (limit === 0) return { results: [], method: 'none', strong: false, terms: [] };
+  return deps.memories.recall(session.reader, {
+    text: text.slice(0, QUERY_CHARS_MAX),
+    limit: Math.min(limit, RECALL_LIMIT_MAX),
+    termsMax: PROMPT_TERMS_MAX,
+    filter: session.project === undefined ? {} : { aroundProject: session.project },
+  });
+}
+
+async function keepRatings(deps: HookDeps, session: HookSession, ratings: Readonly<Record<string, number>>): Promise<void> {
+  const kept = Object.entries(ratings).slice(0, RATINGS_MAX);
+  if (kept.length === 0) return;
+  const line = session.line ?? { agentId: ownerOf(session.reader), sessionKey: '' };
+  await deps.sessions.feedback(session.reader, line, Object.fromEntries(kept));
+}
+
+/** Date, memories or the word that there are none, guidance; never beyond `charsMax`. */
+function compose(time: string, candidates: readonly RecalledMemory[], charsMax: number): { inject: string; shown: RecalledMemory[] } {
+  const date = `Now: ${time}`;
+  const frame = [date, `${HEADING}\n\n${MEMORIES_NOTE}\n`, TURN_GUIDANCE].join('\n\n').length;
+  const left = charsMax - frame;
+  const worth = candidates.filter((candidate) => candidate.score >= SHOWN_SCORE_MIN);
+  const { text, shown } = packMemories(worth, left, Math.min(MEMORY_LINE_CHARS_MAX, left - 1));
+  const parts =
+    shown.length === 0 ? [date, NO_STRONG_MATCH, TURN_GUIDANCE] : [date, `${HEADING}\n\n${MEMORIES_NOTE}\n${text}`, TURN_GUIDANCE];
+  return { inject: cutText(parts.join('\n\n'), charsMax), shown };
+}

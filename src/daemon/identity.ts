@@ -1,0 +1,132 @@
+import { closeSync, openSync, readdirSync, readSync, realpathSync, type Stats, statSync } from 'node:fs';
+import { isAbsolute, join, relative, resolve } from 'node:path';
+import type { AgentYaml } from '../contract/config.ts';
+import { AgentName, DEFAULT_AGENT } from '../contract/ids.ts';
+import { AppError } from '../core/errors.ts';
+
+/** Files an identity is made of. */
+export const IDENTITY_FILES = ['AGENTS.md', 'SOUL.md', 'IDENTITY.md', 'USER.md', 'TOOLS.md', 'MEMORY.md'] as const;
+export type IdentityFile = (typeof IDENTITY_FILES)[number];
+/** More of a file is never read; unit: bytes. */
+export const IDENTITY_BYTES_MAX = 65_536;
+/** Cached file contents; agents times files. */
+const CACHED_FILES_MAX = 512;
+const NAME_CHARS_MAX = 80;
+const DESCRIPTION_CHARS_MAX = 200;
+
+export interface Identity {
+  /** Undefined when neither agent.yaml nor IDENTITY.md says one. */
+  readonly name: string | undefined;
+  readonly description: string | undefined;
+  /** Trimmed text by file; absent and empty files are left out. */
+  readonly files: Readonly<Partial<Record<IdentityFile, string>>>;
+  /** Where each came from: the agent's own folder or the workspace's. */
+  readonly origins: Readonly<Partial<Record<IdentityFile, 'agent' | 'workspace'>>>;
+}
+
+export interface IdentityOptions {
+  readonly folder: string;
+  readonly config: AgentYaml;
+}
+
+interface CachedFile {
+  readonly stamp: string;
+  readonly text: string | undefined;
+}
+
+const cache = new Map<string, CachedFile>();
+
+/**
+ * The identity of an agent: each file from `agents/<name>/`, else from the workspace itself. A file that leads out of the workspace by a
+ * symbolic link is taken as absent, as is a folder or a pipe. Invalid UTF-8 is replaced. Files are read again only when they change.
+ *
+ * Synchronous: asking the file system about a local file costs less than handing the question to another thread.
+ *
+ * @throws AppError invalid_request when the name is not one an agent can have
+ * @source spec/multi-agent, "Identity inheritance"
+ */
+export function loadIdentity({ folder, config }: IdentityOptions, agent: string = DEFAULT_AGENT): Identity {
+  if (!AgentName.safeParse(agent).success) throw new AppError('invalid_request', { detail: `${JSON.stringify(agent)} is no agent name` });
+  const files: Partial<Record<IdentityFile, string>> = {};
+  const origins: Partial<Record<IdentityFile, 'agent' | 'workspace'>> = {};
+  const entry = config.agents?.roster.find((candidate) => candidate.name === agent);
+  for (const name of IDENTITY_FILES) {
+    const personality = name === 'SOUL.md' && entry?.personality ? readIdentityFile(folder, entry.personality) : undefined;
+    const own = personality ?? readIdentityFile(folder, join('agents', agent, name));
+    const text = own ?? readIdentityFile(folder, name);
+    if (text === undefined) continue;
+    files[name] = text;
+    origins[name] = own === undefined ? 'workspace' : 'agent';
+  }
+  return { ...nameOf(agent, config, files['IDENTITY.md'], origins['IDENTITY.md']), files, origins };
+}
+
+/** Names of agents that have a folder, sorted. */
+export function agentFolders(folder: string): string[] {
+  try {
+    const entries = readdirSync(join(folder, 'agents'), { withFileTypes: true });
+    return entries
+      .filter((entry) => entry.isDirectory() && AgentName.safeParse(entry.name).success)
+      .map((entry) => entry.name)
+      .sort();
+  } catch {
+    return []; // Without the folder there are no further agents.
+  }
+}
+
+/** An agent of its own name does not answer to the workspace's. */
+function nameOf(agent: string, config: AgentYaml, text: string | undefined, origin: 'agent' | 'workspace' | undefined) {
+  const isDefault = agent === DEFAULT_AGENT;
+  const own = isDefault || origin === 'agent' ? text : undefined;
+  const said = (field: string): string | undefined => {
+    const match = new RegExp(`^[^\\p{L}\\p{N}\\n]*${field}[^\\p{L}\\p{N}\\n:]*:[*_\\s]*([^\\n]+)$`, 'imu').exec(own ?? '');
+    return match?.[1]?.replace(/[*_`\s]+$/, '').trim() || undefined;
+  };
+  const name = (isDefault ? config.agent?.name : undefined) ?? said('name') ?? (isDefault ? undefined : agent);
+  const description = (isDefault ? config.agent?.description : undefined) ?? said('description') ?? said('role');
+  return { name: line(name, NAME_CHARS_MAX), description: line(description, DESCRIPTION_CHARS_MAX) };
+}
+
+function line(text: string | undefined, charsMax: number): string | undefined {
+  return text?.replace(/\s+/g, ' ').trim().slice(0, charsMax) || undefined;
+}
+
+function readIdentityFile(folder: string, path: string): string | undefined {
+  const file = resolve(folder, path);
+  if (!isWithin(resolve(folder), file)) return undefined;
+  try {
+    return readCached(folder, file);
+  } catch {
+    return undefined; // Unreadable, or gone between two looks: a poorer identity, not a session that cannot start.
+  }
+}
+
+function readCached(folder: string, file: string): string | undefined {
+  const stats = statSync(file, { throwIfNoEntry: false });
+  if (!stats?.isFile()) return undefined;
+  const stamp = `${stats.dev}:${stats.ino}:${stats.mtimeMs}:${stats.size}`;
+  const known = cache.get(file);
+  if (known?.stamp === stamp) return known.text;
+  if (cache.size >= CACHED_FILES_MAX) cache.clear();
+  const text = isWithin(realpathSync(folder), realpathSync(file)) ? readStart(file, stats) : undefined;
+  cache.set(file, { stamp, text });
+  return text;
+}
+
+function isWithin(folder: string, file: string): boolean {
+  const path = relative(folder, file);
+  return path !== '' && !path.startsWith('..') && !isAbsolute(path);
+}
+
+function readStart(file: string, stats: Stats): string | undefined {
+  const buffer = Buffer.alloc(Math.min(stats.size, IDENTITY_BYTES_MAX));
+  const handle = openSync(file, 'r');
+  try {
+    const bytes = readSync(handle, buffer, 0, buffer.length, 0);
+    // `stream` keeps back a character cut in half at the limit instead of showing it as damaged.
+    const text = new TextDecoder().decode(buffer.subarray(0, bytes), { stream: stats.size > bytes });
+    return text.trim() || undefined;
+  } finally {
+    closeSync(handle);
+  }
+}

@@ -1,0 +1,93 @@
+import type { Memory } from '../contract/memory.ts';
+
+const CUT_MARK = '…';
+/** Control characters, and those that turn the direction of text around. */
+const INVISIBLE = /[\s\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]+/gu;
+
+export interface InjectSection {
+  /** Markdown heading text; without one the text stands alone. */
+  readonly heading?: string;
+  readonly text: string;
+  /** Characters of the text that are its own; what others leave over may be added. */
+  readonly charsMax: number;
+}
+
+/** At most `charsMax` characters, never half a surrogate pair, with a mark where it was cut. */
+export function cutText(text: string, charsMax: number): string {
+  if (text.length <= charsMax) return text;
+  if (charsMax <= CUT_MARK.length) return '';
+  const cut = text.slice(0, charsMax - CUT_MARK.length);
+  return (/[\ud800-\udbff]$/.test(cut) ? cut.slice(0, -1) : cut) + CUT_MARK;
+}
+
+/** Any text on one line: a memory is data, and on a line of its own behind `- ` it cannot pose as a heading of ours. */
+export function oneLine(text: string): string {
+  return text.replace(INVISIBLE, ' ').trim();
+}
+
+/** Several lines of data, each quoted, so that none can pose as ours. */
+export function quoted(text: string): string {
+  if (text === '') return '';
+  return text
+    .split(/\r\n|[\n\r\u0085\u2028\u2029\v\f]/)
+    .map((line) => `> ${oneLine(line)}`.trimEnd())
+    .join('\n');
+}
+
+/** `- text (type, 2025-03-01)` */
+export function memoryLine(memory: Pick<Memory, 'content' | 'type' | 'created_at'>, charsMax: number): string {
+  const tail = ` (${oneLine(memory.type)}, ${memory.created_at.slice(0, 10)})`;
+  return `- ${cutText(oneLine(memory.content), Math.max(0, charsMax - tail.length - 2))}${tail}`;
+}
+
+/**
+ * As many memories as fit, in order; one that does not fit is passed over for the next.
+ *
+ * @returns the lines, and the memories they show
+ */
+export function packMemories<M extends Memory>(
+  memories: readonly M[],
+  charsMax: number,
+  lineCharsMax: number,
+): { text: string; shown: M[] } {
+  const lines: string[] = [];
+  const shown: M[] = [];
+  let left = charsMax;
+  for (const memory of memories) {
+    const line = memoryLine(memory, lineCharsMax);
+    if (line.length + 1 > left) continue;
+    left -= line.length + 1;
+    lines.push(line);
+    shown.push(memory);
+  }
+  return { text: lines.join('\n'), shown };
+}
+
+/**
+ * Sections in order, each within its own budget; characters that one leaves over go to the ones before and after it that were cut, first come
+ * first served. The whole never passes `charsMax` as long as the budgets and headings do not.
+ */
+export function packSections(sections: readonly InjectSection[], charsMax: number): string {
+  const filled = sections.filter((section) => section.text !== '');
+  const frame = (section: InjectSection): number => (section.heading === undefined ? 2 : section.heading.length + 6);
+  const own = filled.map((section) => Math.min(section.text.length, section.charsMax));
+  let left = charsMax - filled.reduce((sum, section, index) => sum + own[index]! + frame(section), 0);
+  const parts = filled.map((section, index) => {
+    const more = Math.max(0, Math.min(section.text.length - own[index]!, left));
+    left -= more;
+    const text = cutText(section.text, own[index]! + more);
+    return section.heading === undefined ? text : `## ${section.heading}\n\n${text}`;
+  });
+  return parts.join('\n\n');
+}
+
+const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
+
+/** `Monday 2025-03-03 14:05 +01:00`, in the time zone of this machine: that is the one people mean by "today". */
+export function localTime(ms: number): string {
+  const offset = -new Date(ms).getTimezoneOffset();
+  const local = new Date(ms + offset * 60_000);
+  const two = (value: number): string => String(value).padStart(2, '0');
+  const zone = `${offset < 0 ? '-' : '+'}${two(Math.floor(Math.abs(offset) / 60))}:${two(Math.abs(offset) % 60)}`;
+  return `${DAYS[local.getUTCDay()]} ${local.toISOString().slice(0, 16).replace('T', ' ')} ${zone}`;
+}

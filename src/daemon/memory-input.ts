@@ -1,0 +1,95 @@
+import type { Scope } from '../contract/memory.ts';
+import { AppError } from '../core/errors.ts';
+import { type MemoryDraft, type MemoryFilter, ownerOf, type Reader, type RecallQuery } from '../core/memory-store.ts';
+import { inferType, readPrefixes, tagList } from '../core/memory-type.ts';
+
+/** Importance of a memory whose writer did not say. */
+export const IMPORTANCE_DEFAULT = 0.5;
+
+export interface WriteFields {
+  readonly content: string;
+  readonly type?: string;
+  readonly importance?: number;
+  readonly tags?: string[] | string | null;
+  readonly pinned?: boolean;
+  readonly scope?: Scope;
+  readonly visibility?: Scope;
+  readonly createdAt?: string;
+  readonly idempotencyKey?: string;
+}
+
+export type WriteContext = Pick<MemoryDraft, 'who' | 'sourceType' | 'sourceId' | 'project' | 'sessionKey'> & {
+  readonly importance: number;
+};
+
+/**
+ * What the store is asked to keep: prefixes read, type inferred, scope settled.
+ *
+ * @throws AppError invalid_request for `private` without an agent, for `archived`, and when scope and visibility disagree
+ */
+export function memoryDraft(reader: Reader, fields: WriteFields, context: WriteContext): MemoryDraft {
+  const { content, tags, critical } = readPrefixes(fields.content);
+  const { importance, ...origin } = context;
+  return {
+    ...origin,
+    content,
+    type: fields.type ?? inferType(content),
+    importance: critical ? 1 : (fields.importance ?? importance),
+    tags: tagList([...tagList(fields.tags), ...tags]),
+    pinned: critical || (fields.pinned ?? false),
+    agentId: ownerOf(reader),
+    scope: scopeToWrite(reader, fields),
+    idempotencyKey: fields.idempotencyKey || null,
+    createdAtMs: fields.createdAt === undefined ? undefined : Date.parse(fields.createdAt),
+  };
+}
+
+function scopeToWrite(reader: Reader, fields: WriteFields): MemoryDraft['scope'] {
+  const { scope, visibility } = fields;
+  const refuse = (name: string, detail: string): never => {
+    throw new AppError('invalid_request', { detail, errors: [{ pointer: `/${name}`, detail }] });
+  };
+  if (scope !== undefined && visibility !== undefined && scope !== visibility) {
+    return refuse('visibility', `scope "${scope}" and visibility "${visibility}" mean the same field; send one`);
+  }
+  const name = scope === undefined ? 'visibility' : 'scope';
+  const wanted = scope ?? visibility ?? 'global';
+  if (wanted === 'archived') return refuse(name, 'a memory is archived with its agent; write it as global or private');
+  if (wanted === 'private' && reader.agentId === null) return refuse(name, 'a private memory needs the agentId it belongs to');
+  return wanted;
+}
+
+export interface RecallFields {
+  readonly query: string;
+  readonly limit: number;
+  readonly project?: string;
+  readonly type?: string;
+  readonly tags?: string[] | string | null;
+  readonly who?: string;
+  readonly pinned?: boolean;
+  readonly importance_min?: number;
+  readonly since?: string;
+  readonly until?: string;
+  readonly min_score?: number;
+  readonly minScore?: number;
+}
+
+/** @param project  how the project narrows the search: a route is taken at its word, a hook looks around its own project */
+export function recallQuery(fields: RecallFields, project: Pick<MemoryFilter, 'project' | 'aroundProject'>): RecallQuery {
+  const time = (text: string | undefined): number | undefined => (text === undefined ? undefined : Date.parse(text));
+  return {
+    text: fields.query,
+    limit: fields.limit,
+    scoreMin: fields.min_score ?? fields.minScore,
+    filter: {
+      ...project,
+      type: fields.type,
+      tags: tagList(fields.tags),
+      who: fields.who,
+      pinned: fields.pinned,
+      importanceMin: fields.importance_min,
+      sinceMs: time(fields.since),
+      untilMs: time(fields.until),
+    },
+  };
+}

@@ -1,0 +1,31 @@
+import type { daemonOperations } from '../contract/daemon.ts';
+import { AppError } from '../core/errors.ts';
+import type { ClaimStore } from '../core/memory-store.ts';
+import type { Handlers } from '../core/operation-call.ts';
+import { plainKey } from './hook-session.ts';
+
+/** Handlers of /api/sessions: the registry of sessions of every harness, and their bypass. Both forms of a key are the same session. */
+export function createSessionHandlers({
+  claims,
+}: {
+  readonly claims: ClaimStore;
+}): Pick<Handlers<typeof daemonOperations>, 'listClaims' | 'getClaim' | 'setBypass'> {
+  const unknown = (key: string): AppError =>
+    new AppError('session_not_found', { detail: `no live session ${JSON.stringify(key)}; sessions appear with their first hook` });
+  return {
+    listClaims: async ({ agentId }) => {
+      const sessions = await claims.list(agentId);
+      return { sessions, count: sessions.length };
+    },
+    getClaim: async ({ key }) => {
+      const claim = await claims.get(plainKey(key));
+      if (!claim) throw unknown(key);
+      return claim;
+    },
+    setBypass: async ({ key, enabled }) => {
+      const claim = await claims.setBypass(plainKey(key), enabled);
+      if (!claim) throw unknown(key);
+      return { key: claim.key, bypassed: claim.bypassed };
+    },
+  };
+}
