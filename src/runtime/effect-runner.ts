@@ -1,0 +1,114 @@
+import type { Pending } from '../../machines/session-context.ts';
+import type { Clock } from '../core/clock.ts';
+import { isAppError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import { obligationsOf } from './obligations.ts';
+import type { InputDraft, SessionCore } from './session-core.ts';
+
+/** Longest wait setTimeout takes; longer ones are set again; unit: milliseconds. */
+const TIMER_MS_MAX = 2_147_000_000;
+/** Wait before an outcome that could not be written is offered to the log again; unit: milliseconds. */
+const REPORT_RETRY_MS = 500;
+
+interface Ports {
+  run(pending: Pending, signal: AbortSignal, restored: boolean): Promise<readonly InputDraft[]>;
+  report(drafts: readonly InputDraft[]): Promise<unknown>;
+}
+
+/** Why an effect's signal aborts when its session no longer owes the work. */
+export const NOT_OWED = new DOMException('the session no longer owes this work', 'AbortError');
+
+/** Keeps what runs for one session equal to what its state owes. */
+export class EffectRunner {
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #ports: Ports;
+  readonly #running = new Map<string, AbortController>();
+  readonly #timers = new Map<string, { dueAt: number; timer: NodeJS.Timeout }>();
+  #closed = false;
+
+  constructor(clock: Clock, logger: Logger, ports: Ports) {
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#ports = ports;
+  }
+
+  get idle(): boolean {
+    return this.#running.size === 0;
+  }
+
+  /** Start what is owed and not running, abort what runs and is not owed. */
+  reconcile(core: SessionCore, restored: boolean): void {
+    if (this.#closed) return;
+    const { effects, settle, timers } = obligationsOf(core.snapshot);
+    const owed = new Set(effects.map((pending) => pending.key));
+    for (const [key, controller] of this.#running) if (!owed.has(key)) controller.abort(NOT_OWED);
+    for (const pending of effects) if (!this.#running.has(pending.key)) void this.#start(pending, restored);
+    for (const pending of settle) if (!this.#running.has(pending.key)) void this.#start(pending, restored, true);
+    this.#setTimers(timers);
+  }
+
+  /** Aborts everything; what comes back later is dropped, the log still owes it. */
+  close(): void {
+    this.#closed = true;
+    for (const controller of this.#running.values()) controller.abort(NOT_OWED);
+    for (const { timer } of this.#timers.values()) clearTimeout(timer);
+    this.#timers.clear();
+  }
+
+  async #start(pending: Pending, restored: boolean, abortAtOnce = false): Promise<void> {
+    const controller = new AbortController();
+    this.#running.set(pending.key, controller);
+    if (abortAtOnce) controller.abort(NOT_OWED);
+    try {
+      const drafts = await this.#ports.run(pending, controller.signal, restored);
+      await this.#report(drafts);
+    } catch (error) {
+      if (!this.#closed) this.#logger.error({ err: error, key: pending.key }, 'an outcome could not be recorded');
+    } finally {
+      if (this.#running.get(pending.key) === controller) this.#running.delete(pending.key);
+    }
+  }
+
+  /** An outcome is offered until the log takes it: a full disk must not lose a finished tool call. */
+  async #report(drafts: readonly InputDraft[]): Promise<void> {
+    while (!this.#closed && drafts.length > 0) {
+      try {
+        await this.#ports.report(drafts);
+        return;
+      } catch (error) {
+        if (!isAppError(error, 'storage_failed') && !isAppError(error, 'overloaded')) throw error;
+        this.#logger.warn({ err: error }, 'the log did not take an outcome; it is offered again');
+        await new Promise((resolve) => setTimeout(resolve, REPORT_RETRY_MS));
+      }
+    }
+  }
+
+  #setTimers(timers: ReturnType<typeof obligationsOf>['timers']): void {
+    const wanted = new Map(timers.map((timer) => [timer.id, timer]));
+    for (const [id, { dueAt, timer }] of this.#timers) {
+      if (wanted.get(id)?.dueAt === dueAt) continue;
+      clearTimeout(timer);
+      this.#timers.delete(id);
+    }
+    for (const { id, dueAt, fires } of timers) if (!this.#timers.has(id)) this.#arm(id, dueAt, fires);
+  }
+
+  #arm(id: string, dueAt: number, fires: 'timer:fired' | 'tool:approval:resolved'): void {
+    const wait = Math.min(Math.max(0, dueAt - this.#clock.now()), TIMER_MS_MAX);
+    const timer = setTimeout(() => {
+      if (this.#clock.now() < dueAt) return this.#arm(id, dueAt, fires);
+      this.#timers.delete(id);
+      const draft: InputDraft =
+        fires === 'timer:fired'
+          ? { name: 'timer:fired', payload: { id } }
+          : { name: 'tool:approval:resolved', payload: { id, decision: 'deny', by: 'expiry', message: 'nobody decided in time' } };
+      void this.#report([draft]).catch((error: unknown) => {
+        if (!this.#closed) this.#logger.error({ err: error, id }, 'a timer could not be recorded');
+      });
+    }, wait);
+    // A daemon with nothing but waiting sessions may still exit.
+    timer.unref();
+    this.#timers.set(id, { dueAt, timer });
+  }
+}

@@ -1,0 +1,133 @@
+import type { Pending } from '../../../machines/session-context.ts';
+import type { HookName, PayloadOf } from '../../contract/catalog.ts';
+import { daemonOperations } from '../../contract/daemon.ts';
+import { AppError } from '../../core/errors.ts';
+import type { Call, CallOptions } from '../../core/operation-call.ts';
+import type { InputDraft } from '../session-core.ts';
+import type { SessionHost } from '../session-host.ts';
+import { ABORTED, type EffectDeps } from './effect-deps.ts';
+
+type HookReply = Omit<PayloadOf<'hook:end'>, 'hook' | 'key' | 'durationMs'>;
+
+/** Calls one hook of the daemon within its budget. A hook that fails or is late is an outcome like any other. */
+export async function runHook(
+  deps: EffectDeps,
+  host: SessionHost,
+  pending: Pending & { kind: 'hook' },
+  signal: AbortSignal,
+): Promise<InputDraft[]> {
+  const { hook, key } = pending;
+  const started = performance.now();
+  const durationMs = () => Math.round(performance.now() - started);
+  try {
+    signal.throwIfAborted();
+    const reply = await callHook(deps, host, hook, {
+      signal,
+      timeoutMs: budgetOf(deps, hook),
+      headers: { 'x-signet-runtime-path': 'plugin' },
+    });
+    return [{ name: 'hook:end', payload: { hook, key, durationMs: durationMs(), ...reply } }];
+  } catch (error) {
+    return [{ name: 'hook:error', payload: { hook, key, durationMs: durationMs(), ...describe(error, signal) } }];
+  }
+}
+
+function describe(error: unknown, signal: AbortSignal): { code: string; message: string } {
+  if (signal.aborted) return { code: ABORTED, message: 'the session stopped waiting for it' };
+  if (error instanceof AppError) return { code: error.code, message: error.detail };
+  return { code: 'internal', message: 'the hook failed; the log has the cause' };
+}
+
+function budgetOf({ config: { limits } }: EffectDeps, hook: HookName): number {
+  switch (hook) {
+    case 'session-start':
+      return limits.startTimeoutMs;
+    case 'session-end':
+      return limits.endTimeoutMs;
+    default:
+      return limits.researchTimeoutMs;
+  }
+}
+
+async function callHook(deps: EffectDeps, host: SessionHost, hook: HookName, options: CallOptions): Promise<HookReply> {
+  const { session } = host.view;
+  const caller = {
+    harness: session.harness,
+    sessionKey: session.sessionKey,
+    agentId: session.agent,
+    runtimePath: 'plugin' as const,
+    ...(session.project ? { project: session.project } : {}),
+  };
+  return HOOKS[hook]({ call: deps.daemon.call, host, caller, options });
+}
+
+interface HookCall {
+  readonly call: Call;
+  readonly host: SessionHost;
+  readonly caller: { harness: string; sessionKey: string; agentId: string; runtimePath: 'plugin'; project?: string };
+  readonly options: CallOptions;
+}
+
+const HOOKS: Readonly<Record<HookName, (hook: HookCall) => Promise<HookReply>>> = {
+  'session-start': callSessionStart,
+  'user-prompt-submit': callPromptSubmit,
+  'pre-compaction': callPreCompaction,
+  'compaction-complete': callCompactionComplete,
+  'session-end': callSessionEnd,
+};
+
+async function callSessionStart({ call, host, caller, options }: HookCall): Promise<HookReply> {
+  const { bypassed: bypass, metadata } = host.view.session;
+  const resume = metadata.resume === true;
+  const reply = await call(
+    daemonOperations.hookSessionStart,
+    { ...caller, ...(resume ? { resume } : {}), ...(bypass ? { bypass } : {}) },
+    options,
+  );
+  return {
+    bypassed: reply.bypassed ?? false,
+    inject: reply.inject,
+    memories: reply.memories.length,
+    memoryIds: reply.memories.map(({ id }) => id),
+  };
+}
+
+async function callPromptSubmit({ call, host, caller, options }: HookCall): Promise<HookReply> {
+  const { entries } = host.core.conversation;
+  const prompt = entries.findLast((entry) => entry.role === 'user');
+  const last = entries.findLast((entry) => entry.role === 'assistant');
+  const lastAssistantMessage = last?.role === 'assistant' ? last.text : '';
+  const userMessage = prompt?.role === 'user' ? prompt.text : '';
+  const reply = await call(
+    daemonOperations.hookUserPromptSubmit,
+    { ...caller, userMessage, ...(lastAssistantMessage ? { lastAssistantMessage } : {}) },
+    options,
+  );
+  return {
+    bypassed: reply.bypassed ?? false,
+    inject: reply.inject,
+    memories: reply.memoryCount,
+    memoryIds: reply.memories.map(({ id }) => id),
+    ...(reply.strong === undefined ? {} : { strong: reply.strong }),
+  };
+}
+
+async function callPreCompaction({ call, host, caller, options }: HookCall): Promise<HookReply> {
+  const messageCount = host.core.conversation.entries.filter((entry) => !entry.compacted).length;
+  const reply = await call(daemonOperations.hookPreCompaction, { ...caller, messageCount }, options);
+  return { bypassed: reply.bypassed ?? false, summaryPrompt: reply.summaryPrompt, guidelines: reply.guidelines };
+}
+
+async function callCompactionComplete({ call, host, caller, options }: HookCall): Promise<HookReply> {
+  const reply = await call(daemonOperations.hookCompactionComplete, { ...caller, summary: host.core.conversation.summaryText }, options);
+  return { bypassed: reply.bypassed ?? false, ...(reply.memoryId ? { memoryId: reply.memoryId } : {}) };
+}
+
+async function callSessionEnd({ call, host, caller, options }: HookCall): Promise<HookReply> {
+  const transcript = host.core.conversation.entries
+    .filter((entry) => entry.role !== 'summary')
+    .map((entry) => ({ role: entry.role, content: entry.role === 'tool' ? entry.output : entry.text, at: entry.at }));
+  const reason = host.core.snapshot.context.endReason ?? 'client';
+  const reply = await call(daemonOperations.hookSessionEnd, { ...caller, reason, transcript }, options);
+  return { bypassed: reply.bypassed ?? false };
+}

@@ -1,0 +1,185 @@
+import type { Pending } from '../../../machines/session-context.ts';
+import type { PayloadOf, RequestedCall } from '../../contract/catalog.ts';
+import { assembleContext, assembleSummaryRequest } from '../../core/context.ts';
+import { AppError } from '../../core/errors.ts';
+import type { CompletionOptions, CompletionResult, ToolCall } from '../../core/provider.ts';
+import { estimateCost, priceFor } from '../../providers/prices.ts';
+import { compileInputCheck } from '../../tools/tool-input.ts';
+import { callPolicy } from '../approval-policy.ts';
+import type { InputDraft } from '../session-core.ts';
+import type { SessionHost } from '../session-host.ts';
+import { ABORTED, type EffectDeps } from './effect-deps.ts';
+
+type ModelPending = Pending & { kind: 'model' };
+
+/** Calls the model once. Text goes to live readers as it comes; the log gets the whole, or how it failed. */
+export async function runModel(deps: EffectDeps, host: SessionHost, pending: ModelPending, signal: AbortSignal): Promise<InputDraft[]> {
+  const watch = new CallWatch();
+  try {
+    signal.throwIfAborted();
+    const release = await deps.providerSlots.take(signal);
+    try {
+      const result = await stream(deps, host, pending, signal, watch);
+      return succeeded(deps, host, pending, result, watch);
+    } finally {
+      release();
+    }
+  } catch (error) {
+    return failed(deps, pending, error, signal, watch);
+  }
+}
+
+class CallWatch {
+  readonly #started = performance.now();
+  text = '';
+  firstTokenMs: number | null = null;
+
+  get durationMs(): number {
+    return Math.round(performance.now() - this.#started);
+  }
+
+  seen(): void {
+    this.firstTokenMs ??= this.durationMs;
+  }
+}
+
+async function stream(
+  deps: EffectDeps,
+  host: SessionHost,
+  pending: ModelPending,
+  signal: AbortSignal,
+  watch: CallWatch,
+): Promise<CompletionResult> {
+  const provider = deps.providers.get(pending.provider);
+  const isSummary = pending.purpose === 'summary';
+  const { conversation, snapshot } = host.core;
+  const { systemPrompt, messages } = isSummary ? assembleSummaryRequest(conversation) : assembleContext(conversation);
+  const offered = snapshot.context.turn?.tools.map((tool) => tool.name) ?? [];
+  const outputSchema = isSummary ? undefined : openPrompt(host)?.outputSchema;
+  const options: CompletionOptions = {
+    model: pending.model,
+    maxTokens: deps.config.limits.outputTokensMax,
+    systemPrompt,
+    signal,
+    idempotencyKey: `${host.id}:${pending.key}`,
+    ...(isSummary || offered.length === 0 ? {} : { tools: deps.tools.definitions(offered) }),
+    ...(deps.config.thinkingTokens > 0 && !isSummary ? { thinkingTokens: deps.config.thinkingTokens } : {}),
+    ...(outputSchema ? { outputSchema } : {}),
+  };
+  deps.hub.beginText(host.id, pending.key, isSummary);
+  for await (const chunk of provider.stream(messages, options)) {
+    if (chunk.type === 'done') return chunk.result;
+    watch.seen();
+    if (chunk.type === 'text') watch.text += chunk.text;
+    deps.hub.addText(host.id, pending.key, chunk.type, chunk.text);
+  }
+  throw new AppError('provider_stream_cut', { detail: `${pending.provider} ended its answer without saying so` });
+}
+
+function openPrompt(host: SessionHost) {
+  const promptId = host.core.snapshot.context.turn?.promptId;
+  const entry = host.core.conversation.entries.findLast((candidate) => candidate.role === 'user' && candidate.promptId === promptId);
+  return entry?.role === 'user' ? entry : undefined;
+}
+
+function succeeded(deps: EffectDeps, host: SessionHost, pending: ModelPending, result: CompletionResult, watch: CallWatch): InputDraft[] {
+  const { key } = pending;
+  const thinking = result.thinking?.filter((part) => part.text !== '' || part.signature) ?? [];
+  const outputValid = fitsSchema(host, pending, result);
+  const end: PayloadOf<'harness:end'> = {
+    key,
+    content: result.content,
+    ...(thinking.length > 0 ? { thinking: thinking.map(({ text, signature }) => ({ text, ...(signature ? { signature } : {}) })) } : {}),
+    toolCalls: (pending.purpose === 'answer' ? (result.toolCalls ?? []) : []).map((call, index) => requestedCall(deps, host, call, index)),
+    stopReason: result.stopReason,
+    model: result.model,
+    usage: result.usage,
+    costUsd: costOf(deps, pending, result),
+    durationMs: watch.durationMs,
+    firstTokenMs: watch.firstTokenMs,
+    ...(outputValid === undefined ? {} : { outputValid }),
+  };
+  const thought = thinking.map((part) => part.text).join('');
+  return [
+    ...(thought === '' ? [] : [{ name: 'thinking:complete' as const, payload: { key, content: thought } }]),
+    ...(result.content === '' ? [] : [{ name: 'text:complete' as const, payload: { key, content: result.content } }]),
+    { name: 'harness:end', payload: end },
+  ];
+}
+
+/** What the registry and the policy say of a call now; the machine decides by it. */
+function requestedCall(deps: EffectDeps, host: SessionHost, call: ToolCall, index: number): RequestedCall {
+  const tool = deps.tools.get(call.name);
+  const policy = callPolicy(deps.config.approvals, {
+    tool: call.name,
+    agent: host.view.session.agent,
+    needsApproval: tool?.needsApproval ?? false,
+  });
+  return {
+    id: call.id || `call_${index}`,
+    name: call.name,
+    input: call.input,
+    class: deps.config.toolClasses[call.name] ?? tool?.class ?? 'pure',
+    origin: tool?.origin ?? 'unknown',
+    ...policy,
+  };
+}
+
+function fitsSchema(host: SessionHost, pending: ModelPending, result: CompletionResult): boolean | undefined {
+  const schema = pending.purpose === 'answer' ? openPrompt(host)?.outputSchema : undefined;
+  if (!schema || result.stopReason === 'tool_use') return undefined;
+  try {
+    return compileInputCheck('output', schema)(JSON.parse(result.content)).length === 0;
+  } catch {
+    // Neither JSON nor a schema that compiles: in both cases the caller does not get what it asked for.
+    return false;
+  }
+}
+
+function costOf(deps: EffectDeps, pending: ModelPending, { usage, model }: CompletionResult): number | null {
+  const own = deps.config.providers[pending.provider]?.models;
+  const price =
+    own?.[model]?.price ?? own?.[pending.model]?.price ?? priceFor(pending.model, usage.inputTokens) ?? priceFor(model, usage.inputTokens);
+  return estimateCost(usage, deps.providers.get(pending.provider).kind === 'demo' ? { input: 0, output: 0 } : price);
+}
+
+function failed(deps: EffectDeps, pending: ModelPending, error: unknown, signal: AbortSignal, watch: CallWatch): InputDraft[] {
+  const known = describe(error, signal);
+  const fallback = known.code === ABORTED || pending.purpose === 'summary' ? undefined : nextFallback(deps, pending);
+  const partial =
+    signal.aborted && watch.text !== '' ? [{ name: 'text:complete' as const, payload: { key: pending.key, content: watch.text } }] : [];
+  return [
+    ...partial,
+    {
+      name: 'harness:error',
+      payload: {
+        key: pending.key,
+        error: known.message,
+        code: known.code,
+        message: known.message,
+        recoverable: known.recoverable,
+        ...(known.retryAfterMs === undefined ? {} : { retryAfterMs: known.retryAfterMs }),
+        jitter: deps.random(),
+        ...(fallback ? { fallback } : {}),
+        durationMs: watch.durationMs,
+        partialChars: watch.text.length,
+      },
+    },
+  ];
+}
+
+function describe(error: unknown, signal: AbortSignal): { code: string; message: string; recoverable: boolean; retryAfterMs?: number } {
+  if (signal.aborted) return { code: ABORTED, message: 'the call was stopped', recoverable: false };
+  if (error instanceof AppError) {
+    const { code, detail: message, retryable: recoverable, retryAfterMs } = error;
+    return { code, message, recoverable, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+  }
+  return { code: 'provider_failed', message: 'the provider failed in an unexpected way; the log has the cause', recoverable: false };
+}
+
+function nextFallback(deps: EffectDeps, pending: ModelPending): { provider: string; model: string } | undefined {
+  const choice = deps.config.fallback[pending.fallbacks];
+  if (!choice) return undefined;
+  const { provider, model } = deps.providers.resolve(choice);
+  return { provider: provider.id, model };
+}

@@ -1,0 +1,19 @@
+import type { RunEffect } from '../session-host.ts';
+import type { EffectDeps } from './effect-deps.ts';
+import { runHook } from './hook-effect.ts';
+import { runModel } from './model-effect.ts';
+import { runToolCall } from './tool-effect.ts';
+
+/** One effect a kind of pending work. */
+export function createRunEffect(deps: EffectDeps): RunEffect {
+  return (host, pending, signal, restored) => {
+    switch (pending.kind) {
+      case 'hook':
+        return runHook(deps, host, pending, signal);
+      case 'model':
+        return runModel(deps, host, pending, signal);
+      case 'tool':
+        return runToolCall(deps, host, pending, signal, restored);
+    }
+  };
+}

@@ -1,0 +1,102 @@
+import type { ParsedInputOf } from '../contract/operation.ts';
+import type { MessageView } from '../contract/session.ts';
+import type { sessionOperations } from '../contract/session-operations.ts';
+import type { Signal } from '../contract/signal.ts';
+import { type ConversationEntry, EMPTY_CONVERSATION, foldConversation } from '../core/conversation.ts';
+import type { RequestContext } from '../core/operation-call.ts';
+import { compilePatterns, parsePatternList } from '../core/signal-pattern.ts';
+import type { RuntimeDeps } from './runtime-deps.ts';
+
+type Ops = typeof sessionOperations;
+type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
+
+/** Stored signals read at once. */
+const PAGE_SIGNALS = 1_000;
+/** Pages a filtered listing looks through before it answers with what it has and a cursor. */
+const PAGES_SEARCHED_MAX = 20;
+
+/** What was said and what happened in a session. */
+export function createHistoryService(deps: RuntimeDeps) {
+  const { supervisor, log } = deps;
+  return {
+    async messages({ id, limit, before, after }: Input<'listMessages'>, context: RequestContext): Promise<MessageView[]> {
+      await supervisor.view(id);
+      const entries = supervisor.peek(id)?.core.conversation.entries ?? (await foldEntries(deps, id));
+      const fitting = entries.filter((entry) => (before === undefined || entry.seq < before) && (after === undefined || entry.seq > after));
+      // Without `after` the newest page is meant; its older neighbour is what Link leads to.
+      const page = after === undefined ? fitting.slice(-limit) : fitting.slice(0, limit);
+      if (fitting.length > page.length && page.length > 0) {
+        const cursor = after === undefined ? `before=${page[0]!.seq}` : `after=${page.at(-1)!.seq}`;
+        context.reply.header('link', `</session/${id}/messages?${cursor}&limit=${limit}>; rel="next"`);
+      }
+      return page.map(messageOf);
+    },
+
+    async events({ id, after, limit, events }: Input<'listEvents'>): Promise<{ items: Signal[]; next: number | null; head: number }> {
+      const { session } = await supervisor.view(id);
+      const wants = events === undefined ? () => true : compilePatterns(parsePatternList(events), '/events');
+      const items: Signal[] = [];
+      let seq = after;
+      for (let page = 0; page < PAGES_SEARCHED_MAX && items.length < limit && seq < session.seq; page += 1) {
+        const signals = await log.read(`session:${id}`, seq, Math.min(PAGE_SIGNALS, events === undefined ? limit : PAGE_SIGNALS));
+        for (const signal of signals) {
+          if (items.length >= limit) break;
+          seq = signal.seq;
+          if (wants(signal.name)) items.push(signal);
+        }
+        if (signals.length === 0) break;
+      }
+      return { items, next: seq < session.seq ? seq : null, head: session.seq };
+    },
+  };
+}
+
+async function foldEntries(deps: RuntimeDeps, id: string): Promise<readonly ConversationEntry[]> {
+  let conversation = EMPTY_CONVERSATION;
+  let seq = 0;
+  for (;;) {
+    const page = await deps.log.read(`session:${id}`, seq, PAGE_SIGNALS);
+    for (const signal of page) conversation = foldConversation(conversation, signal);
+    if (page.length < PAGE_SIGNALS) return conversation.entries;
+    seq = page.at(-1)!.seq;
+  }
+}
+
+function messageOf(entry: ConversationEntry): MessageView {
+  const base = { seq: entry.seq, turn: entry.turn, role: entry.role, compacted: entry.compacted, at: entry.at };
+  switch (entry.role) {
+    case 'user':
+      return {
+        ...base,
+        content: entry.text,
+        promptId: entry.promptId,
+        ...(entry.attachments.length > 0
+          ? {
+              attachments: entry.attachments.map((part) => ({
+                type: part.type,
+                ...(part.name ? { name: part.name } : {}),
+                ...(part.type === 'image' ? { mediaType: part.mediaType } : {}),
+                bytes: part.type === 'image' ? Math.floor((part.data.length * 3) / 4) : Buffer.byteLength(part.text),
+              })),
+            }
+          : {}),
+      };
+    case 'assistant': {
+      const thinking = entry.thinking.map((part) => part.text).join('');
+      return {
+        ...base,
+        content: entry.text,
+        ...(thinking === '' ? {} : { thinking }),
+        ...(entry.toolCalls.length > 0 ? { toolCalls: [...entry.toolCalls] } : {}),
+      };
+    }
+    case 'tool':
+      return {
+        ...base,
+        content: entry.output,
+        toolResult: { id: entry.id, name: entry.name, output: entry.output, isError: entry.isError },
+      };
+    case 'summary':
+      return { ...base, content: entry.text };
+  }
+}

@@ -1,0 +1,232 @@
+import { hash } from 'node:crypto';
+import type { OfferedTool, PayloadOf } from '../contract/catalog.ts';
+import { ERRORS, type ErrorCode } from '../contract/errors.ts';
+import type { ParsedInputOf } from '../contract/operation.ts';
+import type { PromptAnswer, PromptState, ToolResult } from '../contract/session.ts';
+import type { sessionOperations } from '../contract/session-operations.ts';
+import type { Signal } from '../contract/signal.ts';
+import { newId } from '../core/clock.ts';
+import { AppError } from '../core/errors.ts';
+import type { RequestContext } from '../core/operation-call.ts';
+import type { PromptView, SessionView } from '../core/session-view.ts';
+import { canonicalJson } from '../core/signal-seal.ts';
+import { chooseModel } from './model-choice.ts';
+import type { RuntimeDeps } from './runtime-deps.ts';
+import type { SessionHost } from './session-host.ts';
+import { refuseEnded } from './session-service.ts';
+
+type Ops = typeof sessionOperations;
+type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
+
+const RUNNING: ReadonlySet<string> = new Set(['queued', 'running']);
+/** Signals read at once when an answer is put together. */
+const ANSWER_PAGE_SIGNALS = 500;
+/** Characters of text that one token of a tool's definition is taken to have. */
+const CHARS_PER_TOKEN = 4;
+
+/** Send prompts, ask for their state, take them back. */
+export function createPromptService(deps: RuntimeDeps) {
+  const { supervisor } = deps;
+  return {
+    async prompt({ id, async: background, ...input }: Input<'prompt'>, context: RequestContext): Promise<PromptAnswer> {
+      supervisor.refuseWhenDraining();
+      const promptId = input.promptId ?? context.header('idempotency-key') ?? newId('prm');
+      const host = await hostFor(deps, id, promptId);
+      if ('answered' in host) return host.answered;
+      await submit(deps, host, promptId, input, context.client);
+      const detached = background || /\brespond-async\b/.test(context.header('prefer') ?? '');
+      if (detached && isRunning(host.view, promptId)) {
+        context.reply.status(202);
+        return emptyAnswer(host.view.prompts.get(promptId)!);
+      }
+      // The caller may go; the turn goes on. Only waiting stops.
+      const ended = await host.until((view) => (isRunning(view, promptId) ? undefined : view.prompts.get(promptId)), {
+        signal: context.signal,
+      });
+      return answerOrThrow(deps, id, ended);
+    },
+
+    async getPrompt({ id, promptId }: Input<'getPrompt'>): Promise<PromptState & { answer: PromptAnswer | null }> {
+      const prompt = find(await supervisor.view(id), promptId);
+      const { bodyDigest: _digest, ...state } = prompt;
+      return { ...state, answer: prompt.endSeq !== null && prompt.turn !== null ? await readAnswer(deps, id, prompt) : null };
+    },
+
+    async cancelPrompt({ id, promptId }: Input<'cancelPrompt'>, context: RequestContext): Promise<PromptState> {
+      const host = await supervisor.get(id);
+      await host.handle((core, view) => {
+        find(view, promptId);
+        if (!core.snapshot.context.mailbox.some((queued) => queued.promptId === promptId)) {
+          throw new AppError('prompt_not_queued', {
+            detail: `prompt ${promptId} is ${view.prompts.get(promptId)!.status}; abort the turn to stop one that runs`,
+          });
+        }
+        return [{ name: 'prompt:cancelled', payload: { promptId, by: context.client }, client: context.client }];
+      });
+      const { bodyDigest: _digest, ...state } = find(host.view, promptId);
+      return state;
+    },
+  };
+}
+
+export type PromptService = ReturnType<typeof createPromptService>;
+
+/** A prompt that was answered before its session ended is answered again: the same id and body give the same answer. */
+async function hostFor(deps: RuntimeDeps, id: string, promptId: string): Promise<SessionHost | { answered: PromptAnswer }> {
+  try {
+    return await deps.supervisor.get(id);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'session_ended') throw error;
+    const prompt = (await deps.supervisor.view(id)).prompts.get(promptId);
+    if (!prompt) throw error;
+    return { answered: await answerOrThrow(deps, id, prompt) };
+  }
+}
+
+async function submit(
+  deps: RuntimeDeps,
+  host: SessionHost,
+  promptId: string,
+  input: Omit<Input<'prompt'>, 'id' | 'async'>,
+  client: string,
+): Promise<void> {
+  const { promptId: _given, ...body } = input;
+  const bodyDigest = hash('sha256', canonicalJson(body), 'base64url');
+  const { session } = host.view;
+  const chosen =
+    input.provider !== undefined || input.model !== undefined
+      ? chooseModel(deps, { provider: input.provider ?? session.provider, model: input.model })
+      : undefined;
+  const tools = offeredTools(deps, host);
+  await host.handle((core, view) => {
+    const known = view.prompts.get(promptId);
+    if (known && known.bodyDigest === bodyDigest) return [];
+    if (known) throw new AppError('id_conflict', { detail: `prompt ${promptId} was sent before with another body` });
+    refuseEnded(core.snapshot.context.endReason !== null, host.id);
+    const payload: PayloadOf<'prompt:received'> = {
+      promptId,
+      content: input.content,
+      attachments: input.attachments ?? [],
+      delivery: input.delivery ?? 'queue',
+      client,
+      ...(input.metadata ? { metadata: input.metadata } : {}),
+      ...chosen,
+      ...(input.output ? { outputSchema: input.output.schema } : {}),
+      ...(input.timeoutMs === undefined ? {} : { timeoutMs: input.timeoutMs }),
+      ...tools,
+      bodyDigest,
+    };
+    return [{ name: 'prompt:received', payload, client }];
+  });
+}
+
+/** The tools of this turn; they stay the same for all of it, which keeps the beginning of its requests the same. */
+function offeredTools(deps: RuntimeDeps, host: SessionHost): { tools: OfferedTool[]; preTools: string[] } {
+  const allowed = host.core.allowedTools;
+  const offered = deps.tools.list().filter((tool) => allowed === null || allowed.includes(tool.name));
+  return {
+    tools: offered.map(({ name, class: toolClass, origin, description, inputSchema }) => ({
+      name,
+      class: deps.config.toolClasses[name] ?? toolClass,
+      origin,
+      tokens: Math.ceil((name.length + description.length + JSON.stringify(inputSchema).length) / CHARS_PER_TOKEN),
+    })),
+    preTools: offered.filter((tool) => tool.runBeforeGeneration).map((tool) => tool.name),
+  };
+}
+
+function isRunning(view: SessionView, promptId: string): boolean {
+  const status = view.prompts.get(promptId)?.status;
+  return status !== undefined && RUNNING.has(status);
+}
+
+function find(view: SessionView, promptId: string): PromptView {
+  const prompt = view.prompts.get(promptId);
+  if (!prompt) throw new AppError('prompt_not_found', { detail: `no prompt ${promptId} in session ${view.session.id}` });
+  return prompt;
+}
+
+async function answerOrThrow(deps: RuntimeDeps, session: string, prompt: PromptView): Promise<PromptAnswer> {
+  const extra = { promptId: prompt.id, session, seq: prompt.endSeq };
+  switch (prompt.status) {
+    case 'rejected':
+      if (prompt.error?.code === 'queue-full')
+        throw new AppError('session_busy', { detail: `session ${session} holds as many prompts as it may`, retryAfterMs: 1_000, extra });
+      if (prompt.error?.code === 'busy')
+        throw new AppError('turn_open', { detail: `a turn is running and delivery is reject`, retryAfterMs: 1_000, extra });
+      throw new AppError('session_ended', { detail: `session ${session} ended before the prompt's turn came`, extra });
+    case 'cancelled':
+      throw new AppError('prompt_cancelled', { detail: `prompt ${prompt.id} was taken out of the queue`, extra });
+    case 'failed': {
+      const { code, message } = prompt.error ?? { code: 'internal', message: 'the turn failed' };
+      throw new AppError(code in ERRORS ? (code as ErrorCode) : 'provider_failed', { detail: message, extra });
+    }
+    default:
+      return readAnswer(deps, session, prompt);
+  }
+}
+
+/** Put together from the log, so that it is the same whenever and wherever it is asked for. */
+async function readAnswer(deps: RuntimeDeps, session: string, prompt: PromptView): Promise<PromptAnswer> {
+  const answer = emptyAnswer(prompt);
+  const calls = new Map<string, unknown>();
+  let seq = prompt.seq - 1;
+  while (prompt.endSeq !== null && seq < prompt.endSeq) {
+    const page = await deps.log.read(`session:${session}`, seq, ANSWER_PAGE_SIGNALS);
+    if (page.length === 0) break;
+    for (const signal of page) if (signal.seq <= prompt.endSeq) foldAnswer(answer, calls, signal, prompt.turn);
+    seq = page.at(-1)!.seq;
+  }
+  return answer;
+}
+
+function foldAnswer(answer: PromptAnswer, calls: Map<string, unknown>, signal: Signal, turn: number | null): void {
+  if (signal.source.turn !== turn && signal.name !== 'turn:end') return;
+  switch (signal.name) {
+    case 'text:complete': {
+      const { key, content } = signal.payload as PayloadOf<'text:complete'>;
+      if (key.startsWith('t')) answer.content = content;
+      break;
+    }
+    case 'harness:end': {
+      const { key, content, outputValid } = signal.payload as unknown as PayloadOf<'harness:end'>;
+      if (!key.startsWith('t')) break;
+      answer.content = content;
+      if (outputValid) answer.output = JSON.parse(content);
+      break;
+    }
+    case 'tool:call': {
+      const { key, input } = signal.payload as unknown as PayloadOf<'tool:call'>;
+      calls.set(key, input);
+      break;
+    }
+    case 'tool:result': {
+      const { id, name, key, output, isError, durationMs } = signal.payload as unknown as PayloadOf<'tool:result'>;
+      const result: ToolResult = { id, name, input: calls.get(key) ?? null, output, isError, durationMs };
+      if (!id.startsWith('pre_')) answer.toolResults.push(result);
+      break;
+    }
+    case 'turn:end': {
+      const end = signal.payload as unknown as PayloadOf<'turn:end'>;
+      if (end.turn !== turn) break;
+      answer.usage = end.usage;
+      answer.costUsd = end.costUsd;
+      answer.stopReason = end.stopReason;
+      break;
+    }
+    default:
+  }
+}
+
+function emptyAnswer(prompt: PromptView): PromptAnswer {
+  return {
+    id: prompt.id,
+    status: prompt.status,
+    content: '',
+    toolResults: [],
+    usage: { inputTokens: 0, outputTokens: 0 },
+    costUsd: 0,
+    stopReason: null,
+    seq: prompt.endSeq ?? prompt.seq,
+  };
+}

@@ -1,0 +1,63 @@
+import { daemonOperations } from '../contract/daemon.ts';
+import type { RuntimeOperations } from '../contract/runtime.ts';
+import type { Handlers } from '../core/operation-call.ts';
+import { createApprovalService } from './approval-service.ts';
+import { createHistoryService } from './history-service.ts';
+import { liveMachine, machineGraph, machineMermaid, machineRefs } from './machine-service.ts';
+import { listModels } from './model-list.ts';
+import { createPromptService } from './prompt-service.ts';
+import type { RuntimeDeps } from './runtime-deps.ts';
+import { createSessionService } from './session-service.ts';
+import type { createStatusService } from './status-service.ts';
+import { callToolDirectly } from './tool-handlers.ts';
+
+type Streams = 'streamSession' | 'streamAll' | 'socket' | 'runtimeOpenapi';
+export type RuntimeHandlers = Handlers<Omit<RuntimeOperations, Streams>>;
+
+/** Operation → handler. */
+export function createRuntimeHandlers(deps: RuntimeDeps, status: ReturnType<typeof createStatusService>): RuntimeHandlers {
+  const sessions = createSessionService(deps);
+  const prompts = createPromptService(deps);
+  const history = createHistoryService(deps);
+  const approvals = createApprovalService(deps);
+  return {
+    createSession: sessions.create,
+    listSessions: sessions.list,
+    getSession: sessions.get,
+    updateSession: sessions.update,
+    endSession: sessions.end,
+    abortTurn: sessions.abort,
+    waitSession: sessions.wait,
+    compactSession: sessions.compact,
+    listChildren: sessions.children,
+    prompt: prompts.prompt,
+    getPrompt: prompts.getPrompt,
+    cancelPrompt: prompts.cancelPrompt,
+    listMessages: history.messages,
+    listEvents: history.events,
+    sessionMachine: async ({ id }) => liveMachine(await deps.supervisor.view(id)),
+    listApprovals: approvals.list,
+    decideApproval: approvals.decide,
+    listTools: () => {
+      const tools = deps.toolService.list();
+      return { tools, count: tools.length };
+    },
+    registerTool: async (registration) => ({ tools: await deps.toolService.register(registration) }),
+    unregisterTool: async ({ name }) => ({ removed: await deps.toolService.unregister(name) }),
+    callTool: (input, context) => callToolDirectly(deps, input, context),
+    listProviders: () => {
+      const providers = deps.providers.list();
+      return { providers, default: deps.providers.resolve().provider.id };
+    },
+    providerStatus: ({ id }) => deps.providers.status(id),
+    listModels: ({ provider }) => listModels(deps.providers, provider),
+    listMachines: () => ({ machines: machineRefs() }),
+    machineGraph: ({ id }) => machineGraph(id),
+    machineMermaid: ({ id }) => machineMermaid(id),
+    listRuntimeAgents: () => deps.daemon.call(daemonOperations.listAgents, {}),
+    health: status.health,
+    healthLive: () => ({ status: 'live' }),
+    healthReady: status.ready,
+    info: status.info,
+  };
+}

@@ -1,0 +1,291 @@
+import type { ActorRefFrom } from 'xstate';
+import type { SessionMachine } from '../../machines/session.machine.ts';
+import type { InputEvent, Pending } from '../../machines/session-context.ts';
+import type { SealedSignal, Signal } from '../contract/signal.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
+import { AppError, isAppError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import { foldView, type SessionView } from '../core/session-view.ts';
+import type { Appended, SessionCard, SignalLog } from '../core/signal-log.ts';
+import { EffectRunner } from './effect-runner.ts';
+import { advance, type InputDraft, type SessionCore } from './session-core.ts';
+
+/** Commands one session may hold before they are decided; the mailbox bounds prompts, this bounds everything. */
+export const COMMANDS_WAITING_MAX = 1_024;
+
+/** Makes the inputs of a command from the state at the moment it is decided, or throws AppError to refuse it. Pure. */
+export type Decide = (core: SessionCore, view: SessionView) => readonly InputDraft[];
+
+export interface Committed {
+  readonly signals: readonly Signal[];
+  readonly head: number;
+}
+
+interface Command {
+  readonly decide: Decide;
+  readonly resolve: (committed: Committed) => void;
+  readonly reject: (error: unknown) => void;
+  /** Outcomes of effects may share an append; commands of clients are decided one by one, on what is committed. */
+  readonly joins: boolean;
+}
+
+/** Does one piece of owed work and says how it ended; never throws. `restored`: its intent was recorded by a process that is gone. */
+export type RunEffect = (host: SessionHost, pending: Pending, signal: AbortSignal, restored: boolean) => Promise<readonly InputDraft[]>;
+
+export interface SessionHostDeps {
+  readonly log: SignalLog;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly runEffect: RunEffect;
+  /** Called after each commit, in order, with signals that have their log-wide number. */
+  readonly publish: (host: SessionHost, signals: readonly Signal[]) => void;
+  /** The actor or its folding failed: a bug, or a fenced writer. The host is dead from here on. */
+  readonly onCrash: (host: SessionHost, error: unknown) => void;
+}
+
+/**
+ * Carries one session: decides commands, commits their signals, moves the actor by the committed inputs, publishes, and sees to it that
+ * what the state owes is under way. Nothing else may change the session.
+ */
+export class SessionHost {
+  readonly id: string;
+  readonly view: SessionView;
+  #core: SessionCore;
+  readonly #actor: ActorRefFrom<SessionMachine>;
+  readonly #deps: SessionHostDeps;
+  readonly #epoch: number;
+  readonly #effects: EffectRunner;
+  readonly #watchers = new Set<() => void>();
+  #commands: Command[] = [];
+  #pumping = false;
+  #closed: unknown = null;
+
+  constructor(deps: SessionHostDeps, start: { core: SessionCore; view: SessionView; actor: ActorRefFrom<SessionMachine>; epoch: number }) {
+    this.id = start.core.id;
+    this.view = start.view;
+    this.#core = start.core;
+    this.#actor = start.actor;
+    this.#epoch = start.epoch;
+    this.#deps = deps;
+    this.#effects = new EffectRunner(deps.clock, deps.logger, {
+      run: (pending, signal, restored) => deps.runEffect(this, pending, signal, restored),
+      report: (drafts) => this.#submit(() => drafts, true),
+    });
+  }
+
+  get core(): SessionCore {
+    return this.#core;
+  }
+
+  get closed(): boolean {
+    return this.#closed !== null;
+  }
+
+  /** Nothing is owed and nothing waits to be decided: the host may be dropped without losing anything. */
+  get quiet(): boolean {
+    return this.#commands.length === 0 && !this.#pumping && this.#effects.idle && this.#watchers.size === 0;
+  }
+
+  /**
+   * Decide a command and commit what follows from it. Resolves after the commit, when effects have been started.
+   *
+   * @throws AppError what `decide` refuses with, `storage_failed`, `overloaded`, `session_fenced`
+   */
+  handle(decide: Decide): Promise<Committed> {
+    return this.#submit(decide, false);
+  }
+
+  /** Starts what the state owes; work that was pending before this host is marked as restored. Call once. */
+  begin(restored: boolean): void {
+    this.#effects.reconcile(this.#core, restored);
+  }
+
+  /**
+   * Resolves with the first value of `probe` that is not undefined, looked at now and after each commit.
+   *
+   * @throws AppError `timeout`, the signal's reason, or what closed the host
+   */
+  async until<T>(probe: (view: SessionView) => T | undefined, options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<T> {
+    const first = probe(this.view);
+    if (first !== undefined) return first;
+    if (this.#closed) throw this.#closed;
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const look = () => {
+      const value = probe(this.view);
+      if (value !== undefined) resolve(value);
+      else if (this.#closed) reject(this.#closed);
+    };
+    const timer =
+      options.timeoutMs === undefined
+        ? undefined
+        : setTimeout(() => reject(new AppError('timeout', { detail: `not reached within ${options.timeoutMs} ms` })), options.timeoutMs);
+    const onAbort = () => reject(options.signal?.reason);
+    options.signal?.addEventListener('abort', onAbort, { once: true });
+    if (options.signal?.aborted) onAbort();
+    this.#watchers.add(look);
+    try {
+      return await promise;
+    } finally {
+      this.#watchers.delete(look);
+      clearTimeout(timer);
+      options.signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** Stops everything of this host in memory; the log is untouched. Waiting callers get `reason`. */
+  close(reason: unknown): void {
+    if (this.#closed) return;
+    this.#closed = reason;
+    this.#effects.close();
+    for (const command of this.#commands.splice(0)) command.reject(reason);
+    for (const look of [...this.#watchers]) look();
+  }
+
+  #submit(decide: Decide, joins: boolean): Promise<Committed> {
+    if (this.#closed) return Promise.reject(this.#closed);
+    if (this.#commands.length >= COMMANDS_WAITING_MAX) {
+      return Promise.reject(
+        new AppError('overloaded', { detail: `session ${this.id} holds ${COMMANDS_WAITING_MAX} undecided commands`, retryAfterMs: 1_000 }),
+      );
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<Committed>();
+    this.#commands.push({ decide, resolve, reject, joins });
+    if (!this.#pumping) void this.#pump();
+    return promise;
+  }
+
+  async #pump(): Promise<void> {
+    this.#pumping = true;
+    try {
+      while (this.#commands.length > 0 && !this.#closed) {
+        const count = this.#commands[0]!.joins ? countJoining(this.#commands) : 1;
+        await this.#commit(this.#commands.splice(0, count));
+      }
+    } catch (error) {
+      this.#crash(error);
+    } finally {
+      this.#pumping = false;
+    }
+  }
+
+  async #commit(commands: readonly Command[]): Promise<void> {
+    let core = this.#core;
+    const signals: SealedSignal[] = [];
+    const inputs: InputEvent[] = [];
+    const decided: Command[] = [];
+    for (const command of commands) {
+      try {
+        for (const draft of command.decide(core, this.view)) {
+          const step = advance(core, draft, this.#deps.clock.now());
+          core = step.core;
+          signals.push(...step.signals);
+          inputs.push({ type: draft.name, at: core.at, payload: draft.payload } as InputEvent);
+        }
+        decided.push(command);
+      } catch (error) {
+        command.reject(error);
+        if (!isAppError(error)) throw error;
+      }
+    }
+    if (signals.length === 0) {
+      for (const command of decided) command.resolve({ signals: [], head: this.#core.seq });
+      return;
+    }
+    const appended = await this.#append(core, signals, decided);
+    if (!appended) return;
+    this.#apply(core, inputs);
+    const committed = signals.map((signal, index): Signal => ({ ...signal, gseq: appended.firstGseq + index }));
+    for (const signal of committed) foldView(this.view, signal);
+    this.#deps.publish(this, committed);
+    this.#effects.reconcile(this.#core, false);
+    for (const command of decided) command.resolve({ signals: committed, head: this.#core.seq });
+    for (const look of [...this.#watchers]) look();
+  }
+
+  /** Null when nothing was written: the callers know, the session stands where it stood. */
+  async #append(core: SessionCore, signals: readonly SealedSignal[], decided: readonly Command[]): Promise<Appended | null> {
+    try {
+      return await this.#deps.log.append({
+        stream: `session:${this.id}`,
+        epoch: this.#epoch,
+        expected: this.#core.seq,
+        signals,
+        card: cardAfter(this.view, core, signals),
+      });
+    } catch (error) {
+      for (const command of decided) command.reject(error);
+      if (isAppError(error, 'session_fenced') || !isAppError(error)) throw error;
+      return null;
+    }
+  }
+
+  #apply(core: SessionCore, inputs: readonly InputEvent[]): void {
+    for (const input of inputs) this.#actor.send(input);
+    const moved = this.#actor.getSnapshot();
+    if (moved.status === 'error') throw moved.error;
+    this.#core = { ...core, snapshot: moved };
+  }
+
+  #crash(error: unknown): void {
+    if (this.#closed) return;
+    this.close(error);
+    this.#deps.onCrash(this, error);
+  }
+}
+
+function countJoining(commands: readonly Command[]): number {
+  const end = commands.findIndex((command) => !command.joins);
+  return end < 0 ? commands.length : end;
+}
+
+const SETTLED_STATES: ReadonlySet<string> = new Set(['idle', 'passivated', 'ended']);
+
+/** The listing row as it will be after the commit. */
+function cardAfter(view: SessionView, core: SessionCore, signals: readonly SealedSignal[]): SessionCard {
+  const { session } = view;
+  const state = stateAfter(session.state, signals);
+  const { context } = core.snapshot;
+  return {
+    id: session.id,
+    key: session.sessionKey,
+    agent: session.agent,
+    state,
+    open: !SETTLED_STATES.has(state),
+    title: session.title || titleAfter(signals),
+    project: session.project,
+    parent: session.parentId,
+    harness: session.harness,
+    provider: context.provider,
+    model: context.model,
+    turns: context.turns,
+    inputTokens: context.usage.inputTokens,
+    outputTokens: context.usage.outputTokens,
+    costUsd: context.costUsd,
+    createdAt: session.createdAt,
+    updatedAt: isoTime(core.at),
+  };
+}
+
+function stateAfter(state: string, signals: readonly SealedSignal[]): string {
+  const entered = signals.findLast((signal) => signal.name.startsWith('session:') && STATES.has(signal.name.slice('session:'.length)));
+  return entered ? entered.name.slice('session:'.length) : state;
+}
+
+const STATES: ReadonlySet<string> = new Set([
+  'starting',
+  'idle',
+  'researching',
+  'generating',
+  'tool-looping',
+  'compacting',
+  'aborting',
+  'ending',
+  'passivated',
+  'ended',
+]);
+
+function titleAfter(signals: readonly SealedSignal[]): string {
+  const prompt = signals.find((signal) => signal.name === 'prompt:received');
+  const content = prompt ? String((prompt.payload as { content: string }).content) : '';
+  return content.trim().split('\n')[0]!.slice(0, 80);
+}

@@ -1,0 +1,232 @@
+import { hash } from 'node:crypto';
+import { daemonOperations } from '../contract/daemon.ts';
+import { DEFAULT_AGENT } from '../contract/ids.ts';
+import type { ParsedInputOf } from '../contract/operation.ts';
+import type { Session, SessionSummary } from '../contract/session.ts';
+import type { sessionOperations } from '../contract/session-operations.ts';
+import { newId } from '../core/clock.ts';
+import { AppError } from '../core/errors.ts';
+import type { RequestContext } from '../core/operation-call.ts';
+import type { SessionView } from '../core/session-view.ts';
+import type { SessionCard } from '../core/signal-log.ts';
+import { canonicalJson } from '../core/signal-seal.ts';
+import { decodeCursor, encodeCursor } from './cursor.ts';
+import { sessionMachineRef } from './machine-service.ts';
+import { chooseModel } from './model-choice.ts';
+import type { RuntimeDeps } from './runtime-deps.ts';
+import type { SessionHost } from './session-host.ts';
+
+type Ops = typeof sessionOperations;
+type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
+
+/** Harness name of sessions that name none. */
+const HARNESS = 'signet';
+/** Longest wait for a session to settle when a client ends or aborts it, beyond the session's own budgets; unit: milliseconds. */
+const SETTLE_MARGIN_MS = 5_000;
+/** A single message is its own summary. */
+const COMPACTABLE_MESSAGES_MIN = 2;
+
+/** Create, look at, change and end sessions. */
+export function createSessionService(deps: RuntimeDeps) {
+  return {
+    create: (input: Input<'createSession'>, context: RequestContext) => create(deps, input, context),
+    get: async ({ id }: Input<'getSession'>): Promise<Session> => (await deps.supervisor.view(id)).session,
+    list: (query: Input<'listSessions'>) => listCards(deps, query),
+    children: async ({ id, limit, cursor }: Input<'listChildren'>) => {
+      await deps.supervisor.view(id);
+      return listCards(deps, { parent: id, limit, cursor });
+    },
+    update: (input: Input<'updateSession'>, context: RequestContext) => update(deps, input, context),
+    end: (input: Input<'endSession'>, context: RequestContext) => end(deps, input, context),
+    abort: (input: Input<'abortTurn'>, context: RequestContext) => abort(deps, input, context),
+    wait: (input: Input<'waitSession'>, context: RequestContext) => wait(deps, input, context),
+    compact: (input: Input<'compactSession'>, context: RequestContext) => compact(deps, input, context),
+  };
+}
+
+export type SessionService = ReturnType<typeof createSessionService>;
+
+async function create(deps: RuntimeDeps, input: Input<'createSession'>, context: RequestContext): Promise<Session> {
+  const id = input.id ?? newId('ses');
+  const bodyDigest = hash('sha256', canonicalJson(input), 'base64url');
+  const existing = input.id ? await deps.supervisor.view(id).catch(absent) : null;
+  if (existing) {
+    if (existing.bodyDigest !== bodyDigest)
+      throw new AppError('id_conflict', { detail: `session ${id} exists and was created with another body` });
+    context.reply.status(200);
+    return existing.session;
+  }
+  const host = await deps.supervisor.create(await createdPayload(deps, id, input, bodyDigest), context.client);
+  return host.view.session;
+}
+
+async function update(deps: RuntimeDeps, { id, ...change }: Input<'updateSession'>, context: RequestContext): Promise<Session> {
+  const host = await deps.supervisor.get(id);
+  const choosesModel = change.provider !== undefined || change.model !== undefined;
+  const chosen = choosesModel
+    ? chooseModel(deps, { provider: change.provider ?? host.view.session.provider, model: change.model })
+    : undefined;
+  await host.handle((core) => {
+    refuseEnded(core.snapshot.context.endReason !== null, id);
+    return [{ name: 'session:updated', payload: { ...change, ...chosen, by: context.client }, client: context.client }];
+  });
+  return host.view.session;
+}
+
+async function end(deps: RuntimeDeps, { id, purge, reason }: Input<'endSession'>, context: RequestContext) {
+  const host = await deps.supervisor.get(id).catch((error: unknown) => {
+    if (error instanceof AppError && error.code === 'session_ended') return null;
+    throw error;
+  });
+  if (host) await endHost(deps, host, reason ?? 'client', context.client);
+  if (purge) await deps.supervisor.purge(id);
+  return { id, state: 'ended' as const, purged: purge ?? false };
+}
+
+async function endHost(deps: RuntimeDeps, host: SessionHost, reason: string, client: string): Promise<void> {
+  await host.handle(({ snapshot }) =>
+    snapshot.context.endReason === null ? [{ name: 'session:end', payload: { by: client, reason }, client }] : [],
+  );
+  const { startTimeoutMs, endTimeoutMs, abortGraceMs } = deps.config.limits;
+  const timeoutMs = startTimeoutMs + endTimeoutMs + abortGraceMs + SETTLE_MARGIN_MS;
+  await host.until(({ session }) => (session.state === 'ended' ? true : undefined), { timeoutMs });
+}
+
+async function abort(deps: RuntimeDeps, { id, clearQueue, reason }: Input<'abortTurn'>, context: RequestContext) {
+  const host = await deps.supervisor.get(id);
+  const by = context.client;
+  const why = reason ? { reason } : {};
+  const cancelled: string[] = [];
+  let aborted = false;
+  await host.handle(({ snapshot }) => {
+    refuseEnded(snapshot.context.endReason !== null, id);
+    if (clearQueue) cancelled.push(...snapshot.context.mailbox.map(({ promptId }) => promptId));
+    aborted = typeof snapshot.value === 'object' && 'turn' in snapshot.value;
+    return [
+      ...cancelled.map((promptId) => ({ name: 'prompt:cancelled' as const, payload: { promptId, by, ...why }, client: by })),
+      ...(aborted ? [{ name: 'turn:cancel' as const, payload: { by, ...why }, client: by }] : []),
+    ];
+  });
+  const timeoutMs = deps.config.limits.abortGraceMs + SETTLE_MARGIN_MS;
+  if (aborted) await host.until(({ session }) => (session.state === 'aborting' ? undefined : true), { timeoutMs });
+  return { aborted, cancelled, state: host.view.session.state, seq: host.core.seq };
+}
+
+async function wait(deps: RuntimeDeps, { id, state, timeoutMs }: Input<'waitSession'>, context: RequestContext): Promise<Session> {
+  const reached = ({ session }: SessionView) => {
+    const fits = state === undefined ? SETTLED_STATES.has(session.state) && session.queue.length === 0 : session.state === state;
+    return fits ? session : undefined;
+  };
+  const now = reached(await deps.supervisor.view(id));
+  if (now) return now;
+  return (await deps.supervisor.get(id)).until(reached, { timeoutMs, signal: context.signal });
+}
+
+async function compact(deps: RuntimeDeps, { id }: Input<'compactSession'>, context: RequestContext) {
+  const host = await deps.supervisor.get(id);
+  const { head } = await host.handle(({ snapshot }) => {
+    refuseEnded(snapshot.context.endReason !== null, id);
+    if (snapshot.value !== 'idle') {
+      throw new AppError('turn_open', { detail: `session ${id} is busy; wait for it to be idle, or abort its turn`, retryAfterMs: 1_000 });
+    }
+    if (snapshot.context.messages < COMPACTABLE_MESSAGES_MIN) {
+      throw new AppError('nothing_to_compact', {
+        detail: `session ${id} has ${snapshot.context.messages} messages since its last compaction`,
+      });
+    }
+    return [{ name: 'compaction:requested', payload: { by: context.client }, client: context.client }];
+  });
+  const done = await host.until(({ lastCompaction, session }) => {
+    if (lastCompaction && lastCompaction.seq > head) return lastCompaction;
+    return session.state === 'compacting'
+      ? undefined
+      : ({ seq: session.seq, code: 'cancelled', message: 'the compaction was aborted' } as const);
+  });
+  if ('code' in done) throw new AppError('compaction_failed', { detail: done.message });
+  return done;
+}
+
+const SETTLED_STATES: ReadonlySet<string> = new Set(['idle', 'passivated', 'ended']);
+
+export function refuseEnded(ended: boolean, id: string): void {
+  if (ended) throw new AppError('session_ended', { detail: `session ${id} has ended; create a new one` });
+}
+
+async function createdPayload(deps: RuntimeDeps, id: string, input: Input<'createSession'>, bodyDigest: string) {
+  const agent = input.agent ?? DEFAULT_AGENT;
+  const known = await agentEntry(deps, agent);
+  if (input.parentId) await deps.supervisor.view(input.parentId);
+  const chosen = chooseModel(deps, {
+    provider: input.provider ?? known?.provider,
+    model: input.model ?? (input.provider ? undefined : known?.model),
+  });
+  const { limits, routing } = deps.config;
+  const summary = routing.compaction ? chooseModel(deps, routing.compaction) : null;
+  return {
+    session: id,
+    key: input.sessionKey ?? id,
+    agent,
+    project: input.project ?? null,
+    title: input.title ?? '',
+    harness: input.harness ?? HARNESS,
+    ...chosen,
+    parentSession: input.parentId ?? null,
+    ...(input.system ? { system: input.system } : {}),
+    tools: input.tools ?? null,
+    bypassed: input.bypass ?? false,
+    metadata: input.metadata ?? {},
+    machine: sessionMachineRef(),
+    bodyDigest,
+    limits: {
+      mailboxTurnsMax: limits.mailboxTurnsMax,
+      roundsMax: limits.roundsMax,
+      attemptsMax: limits.attemptsMax,
+      turnTimeoutMs: limits.turnTimeoutMs,
+      approvalTimeoutMs: limits.approvalTimeoutMs,
+      abortGraceMs: limits.abortGraceMs,
+      idleTtlMs: limits.idleTtlMs,
+      backoffMs: limits.backoffMs,
+      retryAfterMsMax: limits.retryAfterMsMax,
+      compactAtShare: limits.compactAtShare,
+    },
+    summary: summary ? { provider: summary.provider, model: summary.model } : null,
+  };
+}
+
+/** @throws AppError `unknown_agent` */
+async function agentEntry(deps: RuntimeDeps, name: string) {
+  if (name === DEFAULT_AGENT) return undefined;
+  const { agents } = await deps.daemon.call(daemonOperations.listAgents, {});
+  const entry = agents.find((agent) => agent.name === name);
+  if (!entry) {
+    throw new AppError('unknown_agent', {
+      detail: `no agent "${name}"; known: ${agents.map((agent) => agent.name).join(', ')}. Add it to agents.roster in agent.yaml`,
+    });
+  }
+  return entry;
+}
+
+async function listCards(
+  deps: RuntimeDeps,
+  {
+    cursor,
+    limit,
+    ...query
+  }: { agent?: string; state?: string; parent?: string; search?: string; limit: number; cursor?: string | undefined },
+) {
+  const after = cursor === undefined ? undefined : decodeCursor(cursor);
+  const cards = await deps.log.cards({ ...query, limit: limit + 1, ...(after ? { after } : {}) });
+  const items = cards.slice(0, limit).map(summaryOf);
+  const last = items.at(-1);
+  return { items, next: cards.length > limit && last ? encodeCursor(last) : null };
+}
+
+function summaryOf(card: SessionCard): SessionSummary {
+  const { key, open: _open, parent, state, ...rest } = card;
+  return { ...rest, state: state as SessionSummary['state'], sessionKey: key, parentId: parent };
+}
+
+function absent(error: unknown): null {
+  if (error instanceof AppError && error.code === 'session_not_found') return null;
+  throw error;
+}

@@ -1,0 +1,55 @@
+/** A limit on how much runs at once; those who wait go in order. */
+export interface Slots {
+  /**
+   * Resolves with the function that gives the slot back; call it exactly once.
+   *
+   * @throws the signal's reason when it aborts before a slot is free
+   */
+  take(signal: AbortSignal): Promise<() => void>;
+  readonly waiting: number;
+}
+
+export function createSlots(limit: number): Slots {
+  let taken = 0;
+  const queue: { grant: () => void }[] = [];
+  const release = () => {
+    const next = queue.shift();
+    if (next) next.grant();
+    else taken -= 1;
+  };
+  return {
+    get waiting() {
+      return queue.length;
+    },
+    take(signal) {
+      if (signal.aborted) return Promise.reject(signal.reason);
+      if (taken < limit) {
+        taken += 1;
+        return Promise.resolve(once(release));
+      }
+      const { promise, resolve, reject } = Promise.withResolvers<() => void>();
+      const entry = {
+        grant: () => {
+          signal.removeEventListener('abort', giveUp);
+          resolve(once(release));
+        },
+      };
+      const giveUp = () => {
+        queue.splice(queue.indexOf(entry), 1);
+        reject(signal.reason);
+      };
+      queue.push(entry);
+      signal.addEventListener('abort', giveUp, { once: true });
+      return promise;
+    },
+  };
+}
+
+function once(run: () => void): () => void {
+  let done = false;
+  return () => {
+    if (done) return;
+    done = true;
+    run();
+  };
+}

@@ -1,0 +1,75 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { daemonOperations } from '../contract/daemon.ts';
+import { isoTime } from '../core/clock.ts';
+import { AppError } from '../core/errors.ts';
+import { machineRefs } from './machine-service.ts';
+import type { RuntimeDeps } from './runtime-deps.ts';
+
+/** How often the event loop's delay is sampled; unit: milliseconds. */
+const DELAY_RESOLUTION_MS = 20;
+const NANOSECONDS_PER_MS = 1e6;
+/** The daemon counts as away when it takes longer than this to say that it is well; unit: milliseconds. */
+const DAEMON_HEALTH_TIMEOUT_MS = 1_000;
+
+/** Health and description of the runtime. */
+export function createStatusService(deps: RuntimeDeps) {
+  const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
+  delay.enable();
+  const { supervisor, daemon, info } = deps;
+  return {
+    async health() {
+      const reachable = await daemon.call(daemonOperations.daemonHealth, {}, { timeoutMs: DAEMON_HEALTH_TIMEOUT_MS }).then(
+        () => true,
+        () => false,
+      );
+      return {
+        status: supervisor.draining ? ('draining' as const) : reachable ? ('healthy' as const) : ('degraded' as const),
+        version: info.version,
+        pid: process.pid,
+        uptimeMs: deps.clock.now() - info.startedAt,
+        daemon: { url: daemon.baseUrl, reachable },
+        provider: deps.providers.resolve().provider.id,
+        sessions: { alive: supervisor.alive, byState: await deps.log.countCards() },
+        eventLoopDelayMs: { p50: milliseconds(delay, 50), p99: milliseconds(delay, 99) },
+        rssBytes: process.memoryUsage.rss(),
+      };
+    },
+
+    ready() {
+      if (supervisor.draining) throw new AppError('draining', { detail: 'the runtime is shutting down' });
+      return { status: 'ready' as const };
+    },
+
+    info() {
+      const { provider, model } = deps.providers.resolve();
+      const listed = deps.providers.list();
+      return {
+        name: 'signet' as const,
+        version: info.version,
+        node: process.versions.node,
+        startedAt: isoTime(info.startedAt),
+        workspace: info.workspace,
+        daemonUrl: daemon.baseUrl,
+        provider: {
+          id: provider.id,
+          model,
+          origin: listed.find((entry) => entry.id === provider.id)?.origin ?? 'code',
+          offlineDemo: provider.kind === 'demo',
+        },
+        providers: listed.map((entry) => entry.id),
+        tools: deps.tools.list().map((tool) => tool.name),
+        machines: machineRefs(),
+        limits: { ...deps.config.limits },
+      };
+    },
+
+    close() {
+      delay.disable();
+    },
+  };
+}
+
+function milliseconds(delay: ReturnType<typeof monitorEventLoopDelay>, percentile: number): number {
+  const value = delay.percentile(percentile) / NANOSECONDS_PER_MS;
+  return Number.isFinite(value) ? Math.round(value * 100) / 100 : 0;
+}

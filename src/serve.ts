@@ -1,0 +1,39 @@
+import { start } from './compose.ts';
+import { type Environment, resolveSettings } from './config.ts';
+import { createLogger } from './log.ts';
+
+/** Signals that end the daemon in order. A second one ends it at once. */
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+const EXIT_FORCED = 130;
+
+/** Runs daemon and runtime in the foreground until a signal stops them. Resolves when all is closed. @throws what `start` throws */
+export async function serve(env: Environment, print: (text: string) => void): Promise<void> {
+  const settings = resolveSettings(env);
+  const logger = createLogger(settings.logLevel);
+  const stop = Promise.withResolvers<string>();
+  const onSignal = (signal: string) => stop.resolve(signal);
+  for (const signal of STOP_SIGNALS) process.once(signal, onSignal);
+  const running = await start(settings, logger);
+  print(banner(running));
+  process.send?.('ready');
+  running.resumed.then((count) => count > 0 && logger.info({ sessions: count }, 'sessions go on where the last run left them'));
+  const signal = await stop.promise;
+  for (const name of STOP_SIGNALS) process.on(name, () => process.exit(EXIT_FORCED));
+  print(`\n${signal}: draining, running turns get up to ${settings.loaded.config.runtime.limits.drainTimeoutMs / 1_000} s\n`);
+  const { interrupted } = await running.close();
+  print(interrupted > 0 ? `stopped; ${interrupted} sessions go on at the next start\n` : 'stopped\n');
+}
+
+function banner({ daemon, runtime, provider, folder }: Awaited<ReturnType<typeof start>>): string {
+  const answers = provider.offlineDemo
+    ? `${provider.id} (offline, no API key is set: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or runtime.providers in agent.yaml)`
+    : `${provider.id}, model ${provider.model} (from ${provider.origin})`;
+  return [
+    'Signet is running.',
+    `  runtime   ${runtime.url}   sessions, streams, tools`,
+    `  daemon    ${daemon.url}   memory, hooks`,
+    `  provider  ${answers}`,
+    `  data      ${folder}`,
+    '',
+  ].join('\n');
+}
