@@ -1,0 +1,88 @@
+import { serverUrl } from '../client/adapter.ts';
+import { isAppError } from '../core/errors.ts';
+import { type CliContext, CliExit, EXIT } from './context.ts';
+import { createStyle, formatDuration, type Style } from './terminal.ts';
+import { plainText, safeJson } from './terminal-text.ts';
+import { type AddressFlags, clientAt, findDaemon, findRuntime, workspaceFolder } from './workspace.ts';
+
+/** Deadline of each question, in ms: a status that hangs is no status. */
+const STATUS_TIMEOUT_MS = 3_000;
+
+export interface Status {
+  readonly running: boolean;
+  readonly workspace: string;
+  readonly runtimeUrl: string | null;
+  readonly daemonUrl: string | null;
+  readonly pid: number | null;
+  readonly version: string | null;
+  readonly uptimeMs: number | null;
+  readonly health: string | null;
+  readonly daemonReachable: boolean | null;
+  readonly provider: { readonly id: string; readonly model: string; readonly origin: string } | null;
+  readonly sessions: { readonly alive: number; readonly byState: Readonly<Record<string, number>> } | null;
+  readonly problem: string | null;
+}
+
+/** Ask the runtime how it is. Never throws for one that does not answer: `running` and `problem` tell. */
+export async function readStatus(context: CliContext, flags: AddressFlags): Promise<Status> {
+  const workspace = workspaceFolder(context, flags.path);
+  const daemon = findDaemon(workspace);
+  const address = findRuntime(context, flags);
+  const known = {
+    workspace,
+    runtimeUrl: address?.url ?? null,
+    daemonUrl: daemon?.port ? serverUrl(daemon.host, daemon.port) : null,
+    pid: daemon?.pid ?? null,
+    version: daemon?.version ?? null,
+  };
+  const nothing = { uptimeMs: null, health: null, daemonReachable: null, provider: null, sessions: null };
+  if (!address) return { running: false, ...known, ...nothing, problem: null };
+  const client = clientAt(address.url, context.env);
+  try {
+    const health = await client.health({ timeoutMs: STATUS_TIMEOUT_MS });
+    const info = await client.info({ timeoutMs: STATUS_TIMEOUT_MS });
+    return {
+      running: true,
+      workspace: info.workspace,
+      runtimeUrl: client.baseUrl,
+      daemonUrl: info.daemonUrl,
+      pid: health.pid,
+      version: health.version,
+      uptimeMs: health.uptimeMs,
+      health: health.status,
+      daemonReachable: health.daemon.reachable,
+      provider: { id: info.provider.id, model: info.provider.model, origin: info.provider.origin },
+      sessions: health.sessions,
+      problem: null,
+    };
+  } catch (error) {
+    if (!isAppError(error)) throw error;
+    return { running: false, ...known, ...nothing, problem: daemon || address.given ? error.detail : null };
+  }
+}
+
+/** Print the state; exit code 1 when nothing answers, as service managers expect. */
+export async function showStatus(context: CliContext, flags: AddressFlags & { readonly json?: boolean }): Promise<void> {
+  const status = await readStatus(context, flags);
+  context.stdout.write(flags.json ? `${safeJson(status, 2)}\n` : formatStatus(status, createStyle(context.stdout, context.env)));
+  if (!status.running) throw new CliExit(EXIT.failure);
+}
+
+export function formatStatus(status: Status, style: Style): string {
+  if (!status.running) {
+    const lines = [`${style.red('○')} Signet is not running on ${status.workspace}`];
+    if (status.problem) lines.push(`  ${plainText(status.problem)}`);
+    return `${[...lines, '  Start it with: signet start'].join('\n')}\n`;
+  }
+  const light = status.health === 'healthy' ? style.green('●') : style.yellow('●');
+  const states = Object.entries(status.sessions?.byState ?? {}).filter(([, count]) => count > 0);
+  const byState = states.map(([state, count]) => `${count} ${state}`).join(', ');
+  return `${[
+    `${light} Signet ${status.version} is ${status.health}, pid ${status.pid}, up ${formatDuration(status.uptimeMs ?? 0)}`,
+    `  runtime   ${status.runtimeUrl}`,
+    `  daemon    ${status.daemonUrl}${status.daemonReachable ? '' : style.red('  does not answer')}`,
+    `  provider  ${plainText(`${status.provider?.id}, ${status.provider?.model || 'no model'} (${status.provider?.origin})`)}`,
+    `  sessions  ${status.sessions?.alive ?? 0} in memory${byState ? ` (${byState})` : ''}`,
+    `  data      ${plainText(status.workspace)}`,
+  ].join('\n')}\n`;
+}

@@ -1,0 +1,74 @@
+import { readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { serverUrl } from '../client/adapter.ts';
+import { createRuntimeClient, type RuntimeClient } from '../client/runtime-client.ts';
+import { type DaemonInfo, readDaemonInfo } from '../store/workspace-lock.ts';
+import { type CliContext, CliExit, EXIT } from './context.ts';
+import type { Environment } from './terminal.ts';
+
+const DEFAULT_RUNTIME_PORT = '7700';
+const DEFAULT_FOLDER = '.agents';
+
+/** Where clients look for the runtime; flags come before the environment. */
+export interface AddressFlags {
+  readonly url?: string;
+  readonly path?: string;
+}
+
+export interface RuntimeAddress {
+  readonly url: string;
+  /** By --url or SIGNET_RUNTIME_URL: what answers there is not ours to start. */
+  readonly given: boolean;
+}
+
+/** The data folder: --path, SIGNET_PATH, else ~/.agents. Absolute. */
+export function workspaceFolder(context: CliContext, path?: string): string {
+  return resolve(context.cwd, path || context.env.SIGNET_PATH || join(context.env.HOME || homedir(), DEFAULT_FOLDER));
+}
+
+export function outputFile(folder: string): string {
+  return join(folder, '.daemon', 'logs', 'daemon.out');
+}
+
+/** The daemon that runs on a folder, null when none does: a killed one leaves its file behind. */
+export function findDaemon(folder: string): DaemonInfo | null {
+  const info = readDaemonInfo(folder);
+  return info && isAlive(info.pid) ? info : null;
+}
+
+/** Null when the named folder has no daemon: the one on the default port belongs to another. */
+export function findRuntime(context: CliContext, flags: AddressFlags): RuntimeAddress | null {
+  const given = flags.url || context.env.SIGNET_RUNTIME_URL;
+  if (given) return { url: given, given: true };
+  const daemon = findDaemon(workspaceFolder(context, flags.path));
+  if (daemon?.runtimePort) return { url: serverUrl(daemon.host, daemon.runtimePort), given: false };
+  if (flags.path || context.env.SIGNET_PATH) return null;
+  return { url: serverUrl('127.0.0.1', context.env.SIGNET_RUNTIME_PORT || DEFAULT_RUNTIME_PORT), given: false };
+}
+
+export function clientAt(url: string, env: Environment): RuntimeClient {
+  if (!/^https?:\/\//.test(url)) throw new CliExit(EXIT.usage, `the runtime's address must begin with http:// or https://, not ${url}`);
+  return createRuntimeClient({ baseUrl: url, token: env.SIGNET_TOKEN || undefined, actor: 'signet-cli' });
+}
+
+/** A client for commands that need a running runtime; they fail with `daemon_unreachable` when it does not answer. */
+export function requireClient(context: CliContext, flags: AddressFlags): RuntimeClient {
+  const address = findRuntime(context, flags);
+  if (address) return clientAt(address.url, context.env);
+  throw new CliExit(EXIT.failure, `no daemon runs on ${workspaceFolder(context, flags.path)}; start it with: signet start`);
+}
+
+/** Does a process of this id run? A zombie has ended, although signal 0 still reaches it until its parent looks. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+  try {
+    return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return true; // No /proc on this system, or it went away just now: the next look will tell.
+  }
+}
