@@ -1,0 +1,67 @@
+import { SIGNALS } from '../../src/contract/catalog.ts';
+import { ERRORS } from '../../src/contract/errors.ts';
+import { toJsonSchema } from '../../src/contract/json-schema.ts';
+import { type SignalKind, SignalKind as SignalKinds } from '../../src/contract/signal.ts';
+import { code, page, table } from './markdown.ts';
+import { fieldsOf, typeText } from './schema-text.ts';
+
+const KIND_TEXT: Readonly<Record<SignalKind, string>> = {
+  input: 'came from outside and moves the state machine',
+  machine: 'derived by the machine',
+  effect: 'work the machine asked for',
+  stream: 'live only, never stored',
+  system: "the supervisor's and the log's own",
+};
+
+/** docs/errors.md */
+export function errorsPage(): string {
+  const rows = Object.entries(ERRORS).map(([name, { status, title, retryable }]) => [
+    `<a id="${name}"></a>${code(name)}`,
+    String(status),
+    title,
+    retryable ? 'yes' : 'no',
+  ]);
+  return page('Errors', [
+    [
+      'Every failure is answered as `application/problem+json` (RFC 9457): `type`, `title`, `status` and `detail`, and besides `code`, one of the',
+      'stable names below. `error` repeats `detail` for clients that read only that field. `errors` lists single fields with a JSON pointer,',
+      '`retryAfterMs` (and the header `Retry-After`) say how long to wait, `requestId` finds the request in the log.',
+      '"Retry" says whether the same request can succeed later without a change.',
+    ].join('\n'),
+    table(['Code', 'Status', 'Meaning', 'Retry'], rows),
+  ]);
+}
+
+/** docs/signals.md */
+export function signalsPage(): string {
+  const signals = Object.entries(SIGNALS);
+  const kinds = SignalKinds.options.map((kind) => `- **${kind}**: ${KIND_TEXT[kind]}`).join('\n');
+  const overview = signals.map(([name, { kind, description }]) => [`[${code(name)}](#${anchor(name)})`, kind, description]);
+  const details = signals.map(([name, { kind, description, payload }]) => {
+    const fields = fieldsOf(toJsonSchema(payload, 'output'));
+    const rows = fields.map((field) => [code(field.name), code(typeText(field.schema)), field.required ? 'yes' : '']);
+    return [
+      `### ${name}`,
+      `${description} (${kind})`,
+      rows.length > 0 ? table(['Field', 'Type', 'Always there'], rows) : 'No payload.',
+    ].join('\n\n');
+  });
+  return page('Signals', [
+    [
+      'A signal is one recorded fact. The log of a session is its truth: what clients see, what a restart continues and what the model is given',
+      'are all folded from signals. `seq` is dense within a stream, `gseq` runs over all streams, `source.parent` names the signal that caused it.',
+    ].join('\n'),
+    kinds,
+    table(['Name', 'Kind', 'What happened'], overview),
+    '## Payloads',
+    ...details,
+  ]);
+}
+
+/** As GitHub makes it of a heading. */
+function anchor(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/[^\w\- ]/g, '')
+    .replaceAll(' ', '-');
+}

@@ -1,0 +1,102 @@
+import { open } from './requirements.row.ts';
+
+/** Promises of spec/native-runtime about the HTTP server, the SDKs and the adapters. */
+export const RUNTIME_SERVER_REQUIREMENTS = {
+  RuntimeAdapter: {
+    'sdk.adapter.harness': open('An adapter names its harness'),
+    'sdk.adapter.session-start': open('onSessionStart of an adapter calls session-start and returns its reply'),
+    'sdk.adapter.user-prompt-submit': open('onUserPromptSubmit of an adapter calls user-prompt-submit and returns its reply'),
+    'sdk.adapter.session-end': open('onSessionEnd of an adapter calls session-end'),
+    'sdk.adapter.pre-compaction': open('onPreCompaction of an adapter calls pre-compaction and returns its reply'),
+    'sdk.adapter.compaction-complete': open('onCompactionComplete of an adapter calls compaction-complete'),
+    'sdk.adapter.thin': open('Each adapter method makes exactly one daemon call'),
+    'sdk.adapter.signet-cli': open('The runtime itself acts as the harness signet-cli'),
+  },
+  'SDK Surface Additions: TypeScript': {
+    'sdk.typescript.compatible': open('The additions leave the existing exports of the SDK unchanged'),
+    'sdk.runtime-adapter': open('The TypeScript SDK exports the RuntimeAdapter interface'),
+    'sdk.create-adapter': open('createAdapter(harness) returns an adapter whose methods call the daemon'),
+    'sdk.create-adapter.daemon-url': open('createAdapter takes the address of the daemon as an option'),
+    'sdk.adapter-server': open('RuntimeAdapterServer offers each lifecycle method as an HTTP endpoint'),
+  },
+  'SDK Surface Additions: Rust': {
+    'sdk.rust.runtime-adapter': open('The Rust SDK has a RuntimeAdapter trait with the five lifecycle methods'),
+    'sdk.rust.adapter-client': open('The Rust AdapterClient calls the daemon for each lifecycle method'),
+    'sdk.rust.adapter-server': open('The Rust RuntimeAdapterServer offers the lifecycle over HTTP'),
+  },
+  'SDK Surface Additions: Python': {
+    'sdk.python.runtime-adapter': open('The Python SDK has an abstract RuntimeAdapter with the five lifecycle methods'),
+    'sdk.python.adapter-client': open('The Python AdapterClient calls the daemon for each lifecycle method'),
+    'sdk.python.adapter-server': open('The Python RuntimeAdapterServer offers the lifecycle over HTTP'),
+  },
+  'Harness Adapter Pattern': {
+    'connectors.openclaw.adapter': open('The OpenClaw adapter translates its context and adds no logic of its own'),
+  },
+  'What This Is Not': {
+    'runtime.existing-harnesses': open('Harnesses that call the daemon hooks directly work without the runtime'),
+    'runtime.config.from-daemon': open('The runtime reads provider and channel configuration from the daemon at its start'),
+  },
+  'Open Questions': {
+    'runtime.config.schema': open('The runtime section of agent.yaml is validated and errors name the wrong key'),
+    'runtime.config.provider': open('agent.yaml selects provider and model of the runtime'),
+    'runtime.adapter.no-output': open('Adapters cover the lifecycle only and deliver no output'),
+    'runtime.tool.in-process': open('Third-party tools run in the process of the runtime by default'),
+    'runtime.resume.checkpoint': open('Resuming a session loads its last checkpoint as initial context'),
+    'runtime.resume.documented': open('The documentation tells users what resuming restores'),
+  },
+  'HTTP-Server-First Architecture': {
+    'runtime.server.stand-alone': open('The runtime serves sessions over HTTP without any client attached'),
+  },
+  'Server API': {
+    'runtime.session.create': open('POST /session creates a session and returns its id'),
+    'runtime.session.get': open('GET /session/:id returns the state of a session'),
+    'runtime.session.get.unknown': open('GET /session/:id of an unknown session is answered 404'),
+    'runtime.session.end': open('DELETE /session/:id ends a session'),
+    'runtime.session.ended.prompt': open('A prompt to an ended session is refused'),
+    'runtime.session.prompt': open('POST /session/:id/prompt runs a turn and returns the answer'),
+    'runtime.session.prompt.content': open('POST /session/:id/prompt without content is refused'),
+    'runtime.session.stream': open('GET /session/:id/stream sends the events of the session as they happen'),
+    'runtime.session.messages': open('GET /session/:id/messages returns the conversation in order'),
+    'runtime.providers.list': open('GET /providers lists the configured providers'),
+    'runtime.providers.status': open('GET /providers/:id/status tells the health of a provider'),
+    'runtime.tools.list': open('GET /tools lists the registered tools'),
+    'runtime.tools.execute': open('POST /tools/:name runs a tool directly and returns its result'),
+    'runtime.health': open('GET /health tells whether the runtime is well'),
+    'runtime.health.daemon': open('GET /health tells whether the daemon can be reached'),
+    'runtime.info.version': open('GET /info returns the version of the runtime'),
+    'runtime.info.config': open('GET /info returns a summary of the configuration without secrets'),
+    'runtime.json': open('Every endpoint takes and returns JSON'),
+    'runtime.sse.content-type': open('Streams have the content type text/event-stream'),
+    'runtime.localhost': open('The runtime listens on localhost only'),
+  },
+  'SDK is a typed HTTP client': {
+    'sdk.create-runtime': open('createRuntime({ port }) starts a runtime and returns client and server'),
+    'sdk.create-runtime-client': open('createRuntimeClient({ baseUrl }) connects to a running runtime'),
+    'sdk.session.create': open('client.session.create() resolves to the new session'),
+    'sdk.session.prompt': open('client.session.prompt(id, { content }) resolves to the answer'),
+    'sdk.session.stream': open('client.session.stream(id) is an async iterable of session events'),
+    'sdk.session.stream.content': open('Text events of the stream carry their piece in content'),
+  },
+  'What this enables': {
+    'cli.chat.client': open('signet chat starts the runtime and talks to it as an HTTP client'),
+    'runtime.clients.several': open('Several clients can follow one session at the same time'),
+    'dashboard.served': open('A browser on the same machine can use the runtime through its dashboard'),
+    'sdk.any-language': open('A program without SDK can drive a session with plain HTTP calls'),
+  },
+  'Channel model revision': {
+    'sdk.runtime-client.prompt': open('A turn goes in by POST and its output comes out of the stream'),
+    'sdk.runtime-client.two-clients': open('What one client prompts is seen by another that streams the session'),
+  },
+  'Port convention': {
+    'runtime.port.default': open('The runtime listens on port 7700 by default'),
+    'runtime.port.configurable': open('The port of the runtime can be configured'),
+    'daemon.port.default': open('The daemon listens on port 3850 by default'),
+    'daemon.localhost': open('The daemon listens on localhost by default'),
+    'runtime.port.daemon-not-exposed': open('The runtime port serves no endpoint of the daemon'),
+  },
+  'OpenAPI spec': {
+    'runtime.openapi': open('GET /openapi.json returns a valid OpenAPI document'),
+    'runtime.openapi.complete': open('The OpenAPI document describes every endpoint of the runtime and no other'),
+    'runtime.openapi.generated': open('The OpenAPI document is generated from the shapes that validate requests'),
+  },
+} as const;

@@ -1,0 +1,61 @@
+import { open } from './requirements.row.ts';
+
+/** Promises of spec/signal-system. */
+export const SIGNAL_REQUIREMENTS = {
+  'Core Principle': {
+    'signals.source-of-truth': open('The state of a session can be rebuilt from its signals alone'),
+    'signals.observability': open('Everything that a session did can be read from its signals in order'),
+    'signals.replay': open('Replaying recorded signals gives the same state every time'),
+    'signals.decoupling': open('Agents reach each other through signals only and name no other agent'),
+    'signals.replay.no-provider': open('A recorded run replays without calling a provider or a tool'),
+  },
+  'Signal Structure': {
+    'signals.id': open('Every signal has an id of its own that starts with sig_'),
+    'signals.name': open('Every signal has a name of segments joined by colons'),
+    'signals.payload': open('Every signal carries a payload of its own shape'),
+    'signals.timestamp': open('Every signal carries an ISO timestamp'),
+    'signals.source.agent': open('source.agent names the agent that emitted the signal'),
+    'signals.source.parent': open('source.parent is the id of the signal that caused this one'),
+    'signals.source.optional': open('A signal without a cause or an agent has no source'),
+  },
+  'Signal Categories': {
+    'signals.workflow.start': open('workflow:start opens a run and carries the initial state'),
+    'signals.workflow.end': open('workflow:end closes a run and carries the final state and metrics'),
+    'signals.agent.activated': open('agent:activated names the agent that starts to work'),
+    'signals.agent.skipped': open('agent:skipped names the agent and the reason it did not run'),
+    'signals.agent.skipped.guard': open('An agent whose when guard is false is skipped with that reason'),
+    'signals.agent.completed': open('agent:completed names the agent and carries its output'),
+    'signals.harness.start': open('harness:start opens a provider call and names the model'),
+    'signals.harness.end': open('harness:end closes a provider call and carries input and output tokens'),
+    'signals.harness.error': open('harness:error carries the text of a failed provider call'),
+    'signals.text.delta': open('text:delta carries each piece of the answer as it streams'),
+    'signals.text.complete': open('text:complete carries the whole answer, equal to its deltas joined'),
+    'signals.thinking.delta': open('thinking:delta carries each piece of the thinking as it streams'),
+    'signals.thinking.complete': open('thinking:complete carries the whole thinking text'),
+    'signals.tool.call': open('tool:call carries the name and input of a tool'),
+    'signals.tool.result': open('tool:result carries the name and output of a tool'),
+    'signals.state.changed': open('Changing a state key emits state:<key>:changed with the new value'),
+    'signals.custom.emits': open('An agent emits the custom signals listed in its emits when it completes'),
+  },
+  'Subscribing to Signals': {
+    'signals.activate-on.workflow': open('An agent with activateOn workflow:start runs when the workflow starts'),
+    'signals.activate-on.custom': open('An agent can activate on a custom signal of another agent'),
+    'signals.activate-on.several': open('An agent with several patterns activates on any of them'),
+    'signals.activate-on.harness': open('An agent can activate on harness:end'),
+    'signals.activate-on.state': open('An agent can activate on the change of a state key'),
+  },
+  'Pattern Matching': {
+    'signals.pattern.exact': open('A pattern without wildcard matches that name and no other'),
+    'signals.pattern.single-segment': open('agent:* matches agent:activated but no name with more or fewer segments'),
+    'signals.pattern.multi-segment': open('harness:** matches every name below harness, however many segments'),
+    'signals.pattern.leading-wildcard': open('*:complete matches analysis:complete and review:complete'),
+  },
+  'Causality Tracking': {
+    'signals.causality.activation': open('The parent of agent:activated is the signal that triggered the agent'),
+    'signals.causality.chain': open('Following parents from any signal leads back to the start of its run'),
+  },
+  'Signal Trace': {
+    'signals.run-reactive.signals': open('runReactive returns every signal of its run in order'),
+    'signals.run-reactive.order': open('A trace runs workflow:start, agent, harness, text, custom, workflow:end'),
+  },
+} as const;
