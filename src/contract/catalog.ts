@@ -74,6 +74,8 @@ export const SIGNALS = {
       provider: text,
       model: text,
       parentSession: text.nullable(),
+      /** The ended session this one continues, under the same key. */
+      resumedFrom: text.nullable(),
       system: optionalText,
       tools: z.array(text).nullable(),
       bypassed: z.boolean(),

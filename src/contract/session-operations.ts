@@ -13,6 +13,8 @@ const CreateSession = z.strictObject({
   title: z.string().max(512).optional(),
   project: z.string().max(4_096).optional(),
   parentId: SessionId.optional(),
+  /** An ended session to continue: the new one has its key and begins with its checkpoint. */
+  resume: SessionId.optional(),
   harness: z.string().max(128).optional(),
   provider: z.string().max(128).optional(),
   model: z.string().max(256).optional(),

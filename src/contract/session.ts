@@ -40,6 +40,8 @@ export const Session = z.object({
   title: z.string(),
   project: z.string().nullable(),
   parentId: SessionId.nullable(),
+  /** The ended session this one continues. */
+  resumedFrom: SessionId.nullable(),
   harness: z.string(),
   provider: z.string(),
   model: z.string(),

@@ -166,6 +166,7 @@ export function createView(created: PayloadOf<'session:created'>, at: string): S
       title: created.title,
       project: created.project,
       parentId: created.parentSession,
+      resumedFrom: created.resumedFrom,
       harness: created.harness,
       provider: created.provider,
       model: created.model,

@@ -4,11 +4,13 @@ import type { Handlers } from '../core/operation-call.ts';
 import type { HookDeps } from './hook-deps.ts';
 import { createHook, type HookInput, type HookSession } from './hook-session.ts';
 import { MEMORIES_NOTE, SUMMARY_GUIDELINES, SUMMARY_INSTRUCTION } from './hook-texts.ts';
-import { packMemories } from './inject-text.ts';
+import { cutText, packMemories } from './inject-text.ts';
 
 /** Recent memories shown to the summary, in characters. */
 const RECENT_CHARS_MAX = 2_000;
 const MEMORY_LINE_CHARS_MAX = 300;
+/** What the harness says of its session so far, in characters: the model holds the session itself. */
+const CONTEXT_CHARS_MAX = 20_000;
 /** What was stored last matters most here: the summary need not say it again. */
 const RECENCY_BIAS = 0.9;
 const SUMMARY_IMPORTANCE = 0.8;
@@ -20,7 +22,7 @@ export function createCompactionHooks(deps: HookDeps): CompactionHooks {
   return {
     hookPreCompaction: createHook(deps, 'hookPreCompaction', {
       silent: () => ({ summaryPrompt: '', guidelines: '', instructions: '' }),
-      answer: (input, session) => prepareSummary(deps, session, input.messageCount),
+      answer: (input, session) => prepareSummary(deps, session, input),
     }),
     hookCompactionComplete: createHook(deps, 'hookCompactionComplete', {
       silent: () => ({ success: true as const }),
@@ -29,7 +31,8 @@ export function createCompactionHooks(deps: HookDeps): CompactionHooks {
   };
 }
 
-async function prepareSummary(deps: HookDeps, { reader, project }: HookSession, messageCount: number | undefined) {
+async function prepareSummary(deps: HookDeps, { reader, project }: HookSession, input: HookInput<'hookPreCompaction'>) {
+  const { messageCount, sessionContext } = input;
   const { includeRecentMemories, memoryLimit, summaryGuidelines } = deps.config.hooks.preCompaction;
   const guidelines = summaryGuidelines ?? SUMMARY_GUIDELINES;
   const filter = project === undefined ? {} : { aroundProject: project };
@@ -38,6 +41,7 @@ async function prepareSummary(deps: HookDeps, { reader, project }: HookSession, 
   const { text } = packMemories(recent, RECENT_CHARS_MAX, MEMORY_LINE_CHARS_MAX);
   const parts = [SUMMARY_INSTRUCTION, guidelines];
   if (messageCount !== undefined) parts.push(`The session holds ${messageCount} messages.`);
+  if (sessionContext !== undefined) parts.push(`## Session So Far\n\n${cutText(sessionContext, CONTEXT_CHARS_MAX)}`);
   if (text !== '') parts.push(`## Already Remembered\n\n${MEMORIES_NOTE}\n${text}`);
   return { summaryPrompt: parts.join('\n\n'), guidelines };
 }

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { OfferedTool, PayloadOf } from '../contract/catalog.ts';
 import { ERRORS, type ErrorCode } from '../contract/errors.ts';
+import { PromptId } from '../contract/ids.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import type { PromptAnswer, PromptState, ToolResult } from '../contract/session.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
@@ -30,7 +31,7 @@ export function createPromptService(deps: RuntimeDeps) {
   return {
     async prompt({ id, async: background, ...input }: Input<'prompt'>, context: RequestContext): Promise<PromptAnswer> {
       supervisor.refuseWhenDraining();
-      const promptId = input.promptId ?? context.header('idempotency-key') ?? newId('prm');
+      const promptId = input.promptId ?? headerKey(context) ?? newId('prm');
       const host = await hostFor(deps, id, promptId);
       if ('answered' in host) return host.answered;
       await submit(deps, host, promptId, input, context.client);
@@ -71,13 +72,22 @@ export function createPromptService(deps: RuntimeDeps) {
 
 export type PromptService = ReturnType<typeof createPromptService>;
 
+/** @throws AppError `invalid_request` */
+function headerKey(context: RequestContext): string | undefined {
+  const key = context.header('idempotency-key');
+  if (key === undefined || PromptId.safeParse(key).success) return key;
+  throw new AppError('invalid_request', {
+    detail: 'the header Idempotency-Key must be 1 to 128 characters of letters, digits and _ . : -',
+  });
+}
+
 /** A prompt that was answered before its session ended is answered again: the same id and body give the same answer. */
 async function hostFor(deps: RuntimeDeps, id: string, promptId: string): Promise<SessionHost | { answered: PromptAnswer }> {
   try {
     return await deps.supervisor.get(id);
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'session_ended') throw error;
-    const prompt = (await deps.supervisor.view(id)).prompts.get(promptId);
+    const prompt = answeredOrOpen((await deps.supervisor.view(id)).prompts.get(promptId));
     if (!prompt) throw error;
     return { answered: await answerOrThrow(deps, id, prompt) };
   }
@@ -99,7 +109,8 @@ async function submit(
       : undefined;
   const tools = offeredTools(deps, host);
   await host.handle((core, view) => {
-    const known = view.prompts.get(promptId);
+    // A prompt that was refused for lack of room left nothing behind: it may come again under its id.
+    const known = answeredOrOpen(view.prompts.get(promptId));
     if (known && known.bodyDigest === bodyDigest) return [];
     if (known) throw new AppError('id_conflict', { detail: `prompt ${promptId} was sent before with another body` });
     refuseEnded(core.snapshot.context.endReason !== null, host.id);
@@ -133,6 +144,10 @@ function offeredTools(deps: RuntimeDeps, host: SessionHost): { tools: OfferedToo
     })),
     preTools: offered.filter((tool) => tool.runBeforeGeneration).map((tool) => tool.name),
   };
+}
+
+function answeredOrOpen(prompt: PromptView | undefined): PromptView | undefined {
+  return prompt?.status === 'rejected' ? undefined : prompt;
 }
 
 function isRunning(view: SessionView, promptId: string): boolean {

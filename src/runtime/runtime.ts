@@ -15,7 +15,7 @@ import { LiveHub } from './live/live-hub.ts';
 import { machineRefs } from './machine-service.ts';
 import { createRuntimeHandlers, type RuntimeHandlers } from './routes.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
-import { createSlots } from './slots.ts';
+import { createSlots, slotsBySession } from './slots.ts';
 import { serveSocket } from './socket.ts';
 import { createStatusService } from './status-service.ts';
 import { streamAll, streamSession } from './streams.ts';
@@ -54,7 +54,15 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   const random = options.random ?? Math.random;
   const supervisor = new Supervisor({ log, clock, logger, hub, random, sessionsMax: config.limits.sessionsMax });
   const deps: RuntimeDeps = { ...options, hub, supervisor };
-  supervisor.useEffects(createRunEffect({ ...options, hub, random, providerSlots: createSlots(config.limits.providerCallsMax) }));
+  supervisor.useEffects(
+    createRunEffect({
+      ...options,
+      hub,
+      random,
+      providerSlots: createSlots(config.limits.providerCallsMax),
+      toolSlots: slotsBySession(config.limits.toolCallsMax),
+    }),
+  );
   const status = createStatusService(deps);
   const handlers = createRuntimeHandlers(deps, status);
   await noteDaemon(deps, 'daemon:start', { version: info.version, node: process.versions.node, pid: process.pid, machines: machineRefs() });

@@ -173,14 +173,18 @@ export class SessionHost {
     const signals: SealedSignal[] = [];
     const inputs: InputEvent[] = [];
     const decided: Command[] = [];
+    const take = (draft: InputDraft) => {
+      const step = advance(core, draft, this.#deps.clock.now());
+      core = step.core;
+      signals.push(...step.signals);
+      inputs.push({ type: draft.name, at: core.at, payload: draft.payload } as InputEvent);
+    };
     for (const command of commands) {
       try {
-        for (const draft of command.decide(core, this.view)) {
-          const step = advance(core, draft, this.#deps.clock.now());
-          core = step.core;
-          signals.push(...step.signals);
-          inputs.push({ type: draft.name, at: core.at, payload: draft.payload } as InputEvent);
-        }
+        const drafts = command.decide(core, this.view);
+        if (drafts.length > 0 && core.snapshot.value === 'passivated')
+          take({ name: 'session:activated', payload: { reason: drafts[0]!.name } });
+        for (const draft of drafts) take(draft);
         decided.push(command);
       } catch (error) {
         command.reject(error);

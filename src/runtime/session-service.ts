@@ -153,7 +153,8 @@ export function refuseEnded(ended: boolean, id: string): void {
 }
 
 async function createdPayload(deps: RuntimeDeps, id: string, input: Input<'createSession'>, bodyDigest: string) {
-  const agent = input.agent ?? DEFAULT_AGENT;
+  const resumed = input.resume ? await endedSession(deps, input.resume) : null;
+  const agent = input.agent ?? resumed?.agent ?? DEFAULT_AGENT;
   const known = await agentEntry(deps, agent);
   if (input.parentId) await deps.supervisor.view(input.parentId);
   const chosen = chooseModel(deps, {
@@ -164,13 +165,14 @@ async function createdPayload(deps: RuntimeDeps, id: string, input: Input<'creat
   const summary = routing.compaction ? chooseModel(deps, routing.compaction) : null;
   return {
     session: id,
-    key: input.sessionKey ?? id,
+    key: resumed?.sessionKey ?? input.sessionKey ?? id,
     agent,
-    project: input.project ?? null,
-    title: input.title ?? '',
+    project: input.project ?? resumed?.project ?? null,
+    title: input.title ?? resumed?.title ?? '',
     harness: input.harness ?? HARNESS,
     ...chosen,
     parentSession: input.parentId ?? null,
+    resumedFrom: resumed?.id ?? null,
     ...(input.system ? { system: input.system } : {}),
     tools: input.tools ?? null,
     bypassed: input.bypass ?? false,
@@ -191,6 +193,13 @@ async function createdPayload(deps: RuntimeDeps, id: string, input: Input<'creat
     },
     summary: summary ? { provider: summary.provider, model: summary.model } : null,
   };
+}
+
+/** @throws AppError `session_not_found`, `id_conflict` */
+async function endedSession(deps: RuntimeDeps, id: string): Promise<Session> {
+  const { session } = await deps.supervisor.view(id);
+  if (session.state === 'ended') return session;
+  throw new AppError('id_conflict', { detail: `session ${id} has not ended; send it prompts instead of resuming it` });
 }
 
 /** @throws AppError `unknown_agent` */

@@ -9,13 +9,15 @@ export interface Slots {
   readonly waiting: number;
 }
 
-export function createSlots(limit: number): Slots {
+/** @param onIdle  called when the last slot came back */
+export function createSlots(limit: number, onIdle?: () => void): Slots {
   let taken = 0;
   const queue: { grant: () => void }[] = [];
   const release = () => {
     const next = queue.shift();
     if (next) next.grant();
     else taken -= 1;
+    if (taken === 0) onIdle?.();
   };
   return {
     get waiting() {
@@ -42,6 +44,19 @@ export function createSlots(limit: number): Slots {
       signal.addEventListener('abort', giveUp, { once: true });
       return promise;
     },
+  };
+}
+
+/** One limit a key; a key without takers is forgotten. */
+export function slotsBySession(limit: number): (session: string) => Slots {
+  const bySession = new Map<string, Slots>();
+  return (session) => {
+    let slots = bySession.get(session);
+    if (!slots) {
+      slots = createSlots(limit, () => bySession.delete(session));
+      bySession.set(session, slots);
+    }
+    return slots;
   };
 }
 

@@ -183,8 +183,6 @@ export class Supervisor {
     const snapshot = sessionMachine.getPersistedSnapshot(owned.core.snapshot as never);
     const actor = this.#startActor(id, { snapshot });
     const host = this.#adopt(owned, actor, epoch);
-    if (owned.core.snapshot.value === 'passivated')
-      await host.handle(() => [{ name: 'session:activated', payload: { reason: 'used again' } }]);
     host.begin(true);
     return host;
   }
@@ -249,7 +247,12 @@ export class Supervisor {
   #published(host: SessionHost, signals: readonly Signal[]): void {
     this.#deps.hub.publish(host.id, signals);
     const { state } = host.view.session;
-    if (state === 'ended' || state === 'passivated') setImmediate(() => this.#drop(host, gone(host.id, state)));
+    if (state === 'ended' || state === 'passivated') setImmediate(() => this.#dropSettled(host, state));
+  }
+
+  /** A command may have come in the meantime; then the session stays. */
+  #dropSettled(host: SessionHost, state: string): void {
+    if (host.view.session.state === state && (state === 'ended' || host.quiet)) this.#drop(host, gone(host.id, state));
   }
 
   #drop(host: SessionHost, reason: AppError): void {

@@ -16,6 +16,8 @@ export interface EffectDeps {
   readonly clock: Clock;
   /** Model calls at once, over all sessions. */
   readonly providerSlots: Slots;
+  /** Tool calls at once in one session. */
+  readonly toolSlots: (session: string) => Slots;
   /** Between 0 and 1; spreads retries. */
   readonly random: () => number;
 }

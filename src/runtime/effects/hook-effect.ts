@@ -77,8 +77,8 @@ const HOOKS: Readonly<Record<HookName, (hook: HookCall) => Promise<HookReply>>> 
 };
 
 async function callSessionStart({ call, host, caller, options }: HookCall): Promise<HookReply> {
-  const { bypassed: bypass, metadata } = host.view.session;
-  const resume = metadata.resume === true;
+  const { bypassed: bypass, resumedFrom } = host.view.session;
+  const resume = resumedFrom !== null;
   const reply = await call(
     daemonOperations.hookSessionStart,
     { ...caller, ...(resume ? { resume } : {}), ...(bypass ? { bypass } : {}) },

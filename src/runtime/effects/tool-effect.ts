@@ -16,7 +16,6 @@ export async function runToolCall(
   signal: AbortSignal,
   restored: boolean,
 ): Promise<InputDraft[]> {
-  if (signal.aborted) return [stopped(pending, ABORTED, 'the call was stopped before it began')];
   if (restored && (pending.class === 'unsafe' || pending.class === 'probe')) {
     return [
       stopped(
@@ -26,6 +25,19 @@ export async function runToolCall(
       ),
     ];
   }
+  const release = await deps
+    .toolSlots(host.id)
+    .take(signal)
+    .catch(() => null);
+  if (!release) return [stopped(pending, ABORTED, 'the call was stopped before it began')];
+  try {
+    return [await callTool(deps, host, pending, signal)];
+  } finally {
+    release();
+  }
+}
+
+async function callTool(deps: EffectDeps, host: SessionHost, pending: ToolPending, signal: AbortSignal): Promise<InputDraft> {
   const { session } = host.view;
   const result = await deps.tools.run(
     pending.name,
@@ -42,22 +54,20 @@ export async function runToolCall(
     },
     pending.phase === 'research' ? { timeoutMs: deps.config.limits.researchTimeoutMs } : {},
   );
-  return [
-    {
-      name: 'tool:result',
-      payload: {
-        id: pending.id,
-        name: pending.name,
-        key: pending.key,
-        output: result.output,
-        isError: result.isError,
-        ...(result.error ? { error: { code: result.error.code, message: result.error.message } } : {}),
-        durationMs: result.durationMs,
-        bytes: result.bytes,
-        ...(result.truncated ? { truncated: true } : {}),
-      },
+  return {
+    name: 'tool:result',
+    payload: {
+      id: pending.id,
+      name: pending.name,
+      key: pending.key,
+      output: result.output,
+      isError: result.isError,
+      ...(result.error ? { error: { code: result.error.code, message: result.error.message } } : {}),
+      durationMs: result.durationMs,
+      bytes: result.bytes,
+      ...(result.truncated ? { truncated: true } : {}),
     },
-  ];
+  };
 }
 
 function inputOf(host: SessionHost, pending: ToolPending): unknown {
