@@ -230,7 +230,8 @@ function renumber(view: SessionView): void {
   });
 }
 
-function titleOf(content: string): string {
+/** First line of a prompt, cut to what a list can show. */
+export function titleOf(content: string): string {
   const line = content.trim().split('\n')[0]!.trim();
   return line.length > TITLE_CHARS_MAX ? `${line.slice(0, TITLE_CHARS_MAX - 1)}…` : line;
 }

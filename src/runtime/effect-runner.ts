@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts';
 import { isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { obligationsOf } from './obligations.ts';
-import type { InputDraft, SessionCore } from './session-core.ts';
+import type { InputDraft, SessionCore } from './session-state.ts';
 
 /** Longest wait setTimeout takes; longer ones are set again; unit: milliseconds. */
 const TIMER_MS_MAX = 2_147_000_000;

@@ -76,7 +76,7 @@ function messageOf(entry: ConversationEntry): MessageView {
                 type: part.type,
                 ...(part.name ? { name: part.name } : {}),
                 ...(part.type === 'image' ? { mediaType: part.mediaType } : {}),
-                bytes: part.type === 'image' ? Math.floor((part.data.length * 3) / 4) : Buffer.byteLength(part.text),
+                bytes: part.type === 'image' ? Buffer.byteLength(part.data, 'base64') : Buffer.byteLength(part.text),
               })),
             }
           : {}),

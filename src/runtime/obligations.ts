@@ -1,5 +1,5 @@
 import type { Pending } from '../../machines/session-context.ts';
-import type { SessionSnapshot } from './session-core.ts';
+import type { SessionSnapshot } from './session-state.ts';
 
 export interface Obligations {
   /** Work that must be under way: started when it is not, aborted when it is and no longer stands here. */

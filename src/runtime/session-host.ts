@@ -2,13 +2,15 @@ import type { ActorRefFrom } from 'xstate';
 import type { SessionMachine } from '../../machines/session.machine.ts';
 import type { InputEvent, Pending } from '../../machines/session-context.ts';
 import type { SealedSignal, Signal } from '../contract/signal.ts';
-import { type Clock, isoTime } from '../core/clock.ts';
+import type { Clock } from '../core/clock.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { foldView, type SessionView } from '../core/session-view.ts';
-import type { Appended, SessionCard, SignalLog } from '../core/signal-log.ts';
+import type { Appended, SignalLog } from '../core/signal-log.ts';
 import { EffectRunner } from './effect-runner.ts';
-import { advance, type InputDraft, type SessionCore } from './session-core.ts';
+import { cardAfter } from './session-card.ts';
+import { advance } from './session-core.ts';
+import type { InputDraft, SessionCore } from './session-state.ts';
 
 /** Commands one session may hold before they are decided; the mailbox bounds prompts, this bounds everything. */
 export const COMMANDS_WAITING_MAX = 1_024;
@@ -240,56 +242,4 @@ export class SessionHost {
 function countJoining(commands: readonly Command[]): number {
   const end = commands.findIndex((command) => !command.joins);
   return end < 0 ? commands.length : end;
-}
-
-const SETTLED_STATES: ReadonlySet<string> = new Set(['idle', 'passivated', 'ended']);
-
-/** The listing row as it will be after the commit. */
-function cardAfter(view: SessionView, core: SessionCore, signals: readonly SealedSignal[]): SessionCard {
-  const { session } = view;
-  const state = stateAfter(session.state, signals);
-  const { context } = core.snapshot;
-  return {
-    id: session.id,
-    key: session.sessionKey,
-    agent: session.agent,
-    state,
-    open: !SETTLED_STATES.has(state),
-    title: session.title || titleAfter(signals),
-    project: session.project,
-    parent: session.parentId,
-    harness: session.harness,
-    provider: context.provider,
-    model: context.model,
-    turns: context.turns,
-    inputTokens: context.usage.inputTokens,
-    outputTokens: context.usage.outputTokens,
-    costUsd: context.costUsd,
-    createdAt: session.createdAt,
-    updatedAt: isoTime(core.at),
-  };
-}
-
-function stateAfter(state: string, signals: readonly SealedSignal[]): string {
-  const entered = signals.findLast((signal) => signal.name.startsWith('session:') && STATES.has(signal.name.slice('session:'.length)));
-  return entered ? entered.name.slice('session:'.length) : state;
-}
-
-const STATES: ReadonlySet<string> = new Set([
-  'starting',
-  'idle',
-  'researching',
-  'generating',
-  'tool-looping',
-  'compacting',
-  'aborting',
-  'ending',
-  'passivated',
-  'ended',
-]);
-
-function titleAfter(signals: readonly SealedSignal[]): string {
-  const prompt = signals.find((signal) => signal.name === 'prompt:received');
-  const content = prompt ? String((prompt.payload as { content: string }).content) : '';
-  return content.trim().split('\n')[0]!.slice(0, 80);
 }

@@ -14,6 +14,7 @@ import { decodeCursor, encodeCursor } from './cursor.ts';
 import { sessionMachineRef } from './machine-service.ts';
 import { chooseModel } from './model-choice.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
+import { SETTLED_STATES } from './session-card.ts';
 import type { SessionHost } from './session-host.ts';
 
 type Ops = typeof sessionOperations;
@@ -145,8 +146,6 @@ async function compact(deps: RuntimeDeps, { id }: Input<'compactSession'>, conte
   if ('code' in done) throw new AppError('compaction_failed', { detail: done.message });
   return done;
 }
-
-const SETTLED_STATES: ReadonlySet<string> = new Set(['idle', 'passivated', 'ended']);
 
 export function refuseEnded(ended: boolean, id: string): void {
   if (ended) throw new AppError('session_ended', { detail: `session ${id} has ended; create a new one` });

@@ -2,18 +2,19 @@ import { type ActorRefFrom, createActor } from 'xstate';
 import { type SessionMachine, sessionMachine } from '../../machines/session.machine.ts';
 import { sessionRegistryLogic, supervisorMachine } from '../../machines/supervisor.machine.ts';
 import type { PayloadOf } from '../contract/catalog.ts';
-import type { Signal } from '../contract/signal.ts';
+import type { SealedSignal, Signal } from '../contract/signal.ts';
 import type { Clock } from '../core/clock.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { createView, foldView, type SessionView } from '../core/session-view.ts';
 import type { SignalLog } from '../core/signal-log.ts';
 import type { LiveHub } from './live/live-hub.ts';
-import { advance, foldCore, note, type SessionCore } from './session-core.ts';
+import { cardAfter, SETTLED_STATES } from './session-card.ts';
+import { advance, note } from './session-core.ts';
+import { type FoldedSession, foldSession, sessionNotFound } from './session-fold.ts';
 import { type RunEffect, SessionHost } from './session-host.ts';
+import type { SystemFact } from './session-state.ts';
 
-/** Stored signals folded at once when a session comes into memory. */
-const FOLD_PAGE_SIGNALS = 1_000;
 /** Views of sessions that are not in memory, kept because lists and readers ask for them again and again. */
 const COLD_VIEWS_MAX = 64;
 /** Sessions brought back at once when the process starts. */
@@ -28,11 +29,6 @@ export interface SupervisorDeps {
   readonly sessionsMax: number;
 }
 
-interface Folded {
-  readonly core: SessionCore;
-  readonly view: SessionView;
-}
-
 /** Starts session actors, brings them back from their logs, restarts the ones that crash, and drains. */
 export class Supervisor {
   readonly #deps: SupervisorDeps;
@@ -42,6 +38,8 @@ export class Supervisor {
   readonly #coming = new Map<string, Promise<SessionHost>>();
   readonly #cold = new Map<string, SessionView>();
   readonly #restarts = new Set<NodeJS.Timeout>();
+  /** What the log is told when a crashed session is back. */
+  readonly #crashes = new Map<string, { attempt: number; delayMs: number; error: string }>();
   #runEffect: RunEffect | null = null;
 
   constructor(deps: SupervisorDeps) {
@@ -84,7 +82,7 @@ export class Supervisor {
     return this.#once(created.session, async () => {
       const { core, signals } = advance(null, { name: 'session:created', payload: created, client }, this.#deps.clock.now());
       const view = createView(created, signals[0]!.timestamp);
-      const card = { ...cardOf(view), open: true };
+      const card = cardAfter(view, core, signals);
       const stream = `session:${created.session}`;
       const { firstGseq } = await this.#deps.log.append({ stream, epoch: 0, expected: 0, signals, card });
       const stored = signals.map((signal, index): Signal => ({ ...signal, gseq: firstGseq + index }));
@@ -114,10 +112,10 @@ export class Supervisor {
     const live = this.#hosts.get(id)?.view ?? (await this.#coming.get(id)?.catch(() => undefined))?.view;
     if (live) return live;
     const card = await this.#deps.log.card(id);
-    if (!card) throw notFound(id);
+    if (!card) throw sessionNotFound(id);
     const known = this.#cold.get(id);
     if (known && known.session.updatedAt === card.updatedAt) return known;
-    const { view } = await this.#fold(id);
+    const { view } = await foldSession(this.#deps.log, id);
     this.#cold.set(id, view);
     if (this.#cold.size > COLD_VIEWS_MAX) this.#cold.delete(this.#cold.keys().next().value!);
     return view;
@@ -145,10 +143,12 @@ export class Supervisor {
     const deadline = AbortSignal.timeout(timeoutMs);
     await Promise.allSettled(
       [...this.#hosts.values()].map((host) =>
-        host.until((view) => (SETTLED.has(view.session.state) && view.session.queue.length === 0 ? true : undefined), { signal: deadline }),
+        host.until((view) => (SETTLED_STATES.has(view.session.state) && view.session.queue.length === 0 ? true : undefined), {
+          signal: deadline,
+        }),
       ),
     );
-    const interrupted = [...this.#hosts.values()].filter((host) => !SETTLED.has(host.view.session.state)).length;
+    const interrupted = [...this.#hosts.values()].filter((host) => !SETTLED_STATES.has(host.view.session.state)).length;
     for (const timer of this.#restarts) clearTimeout(timer);
     for (const host of [...this.#hosts.values()].reverse())
       this.#drop(host, new AppError('draining', { detail: 'the runtime is shutting down; the session goes on at the next start' }));
@@ -159,7 +159,7 @@ export class Supervisor {
   /** Forget a session's log for good; it must have ended. */
   async purge(id: string): Promise<void> {
     const host = this.#hosts.get(id);
-    if (host) this.#drop(host, notFound(id));
+    if (host) this.#drop(host, sessionNotFound(id));
     this.#cold.delete(id);
     await this.#deps.log.purge(`session:${id}`);
   }
@@ -171,12 +171,12 @@ export class Supervisor {
 
   async #activate(id: string): Promise<SessionHost> {
     this.refuseWhenDraining();
-    if (!(await this.#deps.log.card(id))) throw notFound(id);
+    if (!(await this.#deps.log.card(id))) throw sessionNotFound(id);
     const quarantined = this.#machine.getSnapshot().context.quarantined.includes(id);
     if (quarantined) throw new AppError('internal', { detail: `session ${id} crashed again and again and is put aside` });
     const stream = `session:${id}`;
     const { epoch } = await this.#deps.log.own(stream);
-    const folded = await this.#fold(id);
+    const folded = await foldSession(this.#deps.log, id);
     if (folded.core.snapshot.status !== 'active')
       throw new AppError('session_ended', { detail: `session ${id} has ended; create a new one` });
     const owned = await this.#noteOwned(folded, epoch);
@@ -187,14 +187,20 @@ export class Supervisor {
     return host;
   }
 
-  async #noteOwned(folded: Folded, epoch: number): Promise<Folded> {
+  async #noteOwned(folded: FoldedSession, epoch: number): Promise<FoldedSession> {
     const now = this.#deps.clock.now();
     const restarted = folded.core.snapshot.context.pending.map((pending) => pending.key);
-    let { core, signals } = note(folded.core, { name: 'session:owned', payload: { epoch, pid: process.pid } }, now);
-    if (restarted.length > 0) {
-      const resumed = note(core, { name: 'session:resumed', payload: { fromSeq: folded.core.seq, restarted } }, now);
-      core = resumed.core;
-      signals = [...signals, ...resumed.signals];
+    const crash = this.#crashes.get(folded.core.id);
+    this.#crashes.delete(folded.core.id);
+    const facts: SystemFact[] = [{ name: 'session:owned', payload: { epoch, pid: process.pid } }];
+    if (crash) facts.push({ name: 'supervisor:child:restarted', payload: { session: folded.core.id, ...crash } });
+    if (restarted.length > 0) facts.push({ name: 'session:resumed', payload: { fromSeq: folded.core.seq, restarted } });
+    let { core } = folded;
+    const signals: SealedSignal[] = [];
+    for (const fact of facts) {
+      const noted = note(core, fact, now);
+      core = noted.core;
+      signals.push(...noted.signals);
     }
     const { firstGseq } = await this.#deps.log.append({ stream: `session:${core.id}`, epoch, expected: folded.core.seq, signals });
     const stored = signals.map((signal, index): Signal => ({ ...signal, gseq: firstGseq + index }));
@@ -203,23 +209,7 @@ export class Supervisor {
     return { core, view: folded.view };
   }
 
-  async #fold(id: string): Promise<Folded> {
-    let core: SessionCore | null = null;
-    let view: SessionView | null = null;
-    for (;;) {
-      const page = await this.#deps.log.read(`session:${id}`, core?.seq ?? 0, FOLD_PAGE_SIGNALS);
-      for (const signal of page) {
-        core = foldCore(core, signal);
-        view ??= createView(signal.payload as unknown as PayloadOf<'session:created'>, signal.timestamp);
-        foldView(view, signal);
-      }
-      if (page.length < FOLD_PAGE_SIGNALS) break;
-    }
-    if (!core || !view) throw notFound(id);
-    return { core, view };
-  }
-
-  #adopt({ core, view }: Folded, actor: ActorRefFrom<SessionMachine>, epoch: number): SessionHost {
+  #adopt({ core, view }: FoldedSession, actor: ActorRefFrom<SessionMachine>, epoch: number): SessionHost {
     const { log, clock, logger } = this.#deps;
     const host = new SessionHost(
       {
@@ -268,12 +258,15 @@ export class Supervisor {
     this.#deps.logger.error({ err: error, session: host.id }, 'a session crashed; it is restarted from its log');
     this.#hosts.delete(host.id);
     this.#registry.send({ type: 'STOP', id: host.id });
+    this.#crashes.set(host.id, { attempt: 0, delayMs: 0, error: error instanceof Error ? error.name : 'Error' });
     // A fenced session belongs to another process now.
     if (isAppError(error, 'session_fenced')) this.#machine.send({ type: 'CHILD_STOPPED', session: host.id });
     else this.#machine.send({ type: 'CHILD_CRASHED', session: host.id, at: this.#deps.clock.now(), jitter: this.#deps.random() });
   }
 
   #planRestart(session: string, attempt: number, delayMs: number): void {
+    const crash = this.#crashes.get(session);
+    if (crash) this.#crashes.set(session, { ...crash, attempt, delayMs });
     const timer = setTimeout(() => {
       this.#restarts.delete(timer);
       this.get(session).catch((err: unknown) =>
@@ -293,36 +286,8 @@ export class Supervisor {
   }
 }
 
-/** States in which nothing is owed. */
-const SETTLED: ReadonlySet<string> = new Set(['idle', 'passivated', 'ended']);
-
-function notFound(id: string): AppError {
-  return new AppError('session_not_found', { detail: `no session ${id}` });
-}
-
 function gone(id: string, state: string): AppError {
   return state === 'ended'
     ? new AppError('session_ended', { detail: `session ${id} has ended; create a new one` })
     : new AppError('session_not_found', { detail: `session ${id} left memory; ask again` });
-}
-
-function cardOf({ session }: SessionView) {
-  return {
-    id: session.id,
-    key: session.sessionKey,
-    agent: session.agent,
-    state: session.state,
-    title: session.title,
-    project: session.project,
-    parent: session.parentId,
-    harness: session.harness,
-    provider: session.provider,
-    model: session.model,
-    turns: session.turns,
-    inputTokens: session.usage.inputTokens,
-    outputTokens: session.usage.outputTokens,
-    costUsd: session.costUsd,
-    createdAt: session.createdAt,
-    updatedAt: session.updatedAt,
-  };
 }

@@ -3,8 +3,8 @@ import type { HookName, PayloadOf } from '../../contract/catalog.ts';
 import { daemonOperations } from '../../contract/daemon.ts';
 import { AppError } from '../../core/errors.ts';
 import type { Call, CallOptions } from '../../core/operation-call.ts';
-import type { InputDraft } from '../session-core.ts';
 import type { SessionHost } from '../session-host.ts';
+import type { InputDraft } from '../session-state.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
 
 type HookReply = Omit<PayloadOf<'hook:end'>, 'hook' | 'key' | 'durationMs'>;

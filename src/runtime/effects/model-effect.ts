@@ -6,8 +6,8 @@ import type { CompletionOptions, CompletionResult, ToolCall } from '../../core/p
 import { estimateCost, priceFor } from '../../providers/prices.ts';
 import { compileInputCheck } from '../../tools/tool-input.ts';
 import { callPolicy } from '../approval-policy.ts';
-import type { InputDraft } from '../session-core.ts';
 import type { SessionHost } from '../session-host.ts';
+import type { InputDraft } from '../session-state.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
 
 type ModelPending = Pending & { kind: 'model' };

@@ -1,6 +1,6 @@
 import type { Pending } from '../../../machines/session-context.ts';
-import type { InputDraft } from '../session-core.ts';
 import type { SessionHost } from '../session-host.ts';
+import type { InputDraft } from '../session-state.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
 
 type ToolPending = Pending & { kind: 'tool' };

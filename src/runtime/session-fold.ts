@@ -1,0 +1,35 @@
+import type { PayloadOf } from '../contract/catalog.ts';
+import { AppError } from '../core/errors.ts';
+import { createView, foldView, type SessionView } from '../core/session-view.ts';
+import type { SignalLog } from '../core/signal-log.ts';
+import { foldCore } from './session-core.ts';
+import type { SessionCore } from './session-state.ts';
+
+/** Stored signals folded at once. */
+const PAGE_SIGNALS = 1_000;
+
+export interface FoldedSession {
+  readonly core: SessionCore;
+  readonly view: SessionView;
+}
+
+/** A session rebuilt from its log, the same as the one that wrote it. @throws AppError `session_not_found` */
+export async function foldSession(log: SignalLog, id: string): Promise<FoldedSession> {
+  let core: SessionCore | null = null;
+  let view: SessionView | null = null;
+  for (;;) {
+    const page = await log.read(`session:${id}`, core?.seq ?? 0, PAGE_SIGNALS);
+    for (const signal of page) {
+      core = foldCore(core, signal);
+      view ??= createView(signal.payload as unknown as PayloadOf<'session:created'>, signal.timestamp);
+      foldView(view, signal);
+    }
+    if (page.length < PAGE_SIGNALS) break;
+  }
+  if (!core || !view) throw sessionNotFound(id);
+  return { core, view };
+}
+
+export function sessionNotFound(id: string): AppError {
+  return new AppError('session_not_found', { detail: `no session ${id}` });
+}

@@ -1,0 +1,39 @@
+import type { SnapshotFrom } from 'xstate';
+import type { SessionMachine } from '../../machines/session.machine.ts';
+import type { NamesOfKind, PayloadOf } from '../contract/catalog.ts';
+import type { Conversation } from '../core/conversation.ts';
+
+export type SessionSnapshot = SnapshotFrom<SessionMachine>;
+export type InputName = NamesOfKind<'input'>;
+
+/** A fact from outside, on its way into the log. */
+export type InputDraft = { [N in InputName]: { readonly name: N; readonly payload: PayloadOf<N>; readonly client?: string } }[InputName];
+
+/** A fact about a session that moves nothing. */
+export type SystemFact = { [N in NamesOfKind<'system'>]: { readonly name: N; readonly payload: PayloadOf<N> } }[NamesOfKind<'system'>];
+
+/** A signal that others are put down to. */
+export interface Cause {
+  readonly id: string;
+  readonly root: string;
+  readonly depth: number;
+}
+
+/** A session at one point of its log. A value: advancing makes a new one, so a batch can be thought through before it is committed. */
+export interface SessionCore {
+  readonly id: string;
+  readonly agent: string;
+  readonly harness: string;
+  /** Tools the session may use; null means all. */
+  readonly allowedTools: readonly string[] | null;
+  readonly snapshot: SessionSnapshot;
+  readonly seq: number;
+  readonly digest: string;
+  /** Time of the last signal in ms; a stream's time never runs back. */
+  readonly at: number;
+  /** Time of the last transition in ms. */
+  readonly since: number;
+  /** Signals that later ones answer: `session`, `prompt:<id>`, keys of effects, `approval:<id>`, `timer:<id>`. */
+  readonly causes: ReadonlyMap<string, Cause>;
+  readonly conversation: Conversation;
+}
