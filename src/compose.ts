@@ -12,6 +12,7 @@ import { createHttpServer, type HttpAddress } from './http/server.ts';
 import { connectMcpServer } from './mcp/mcp-client.ts';
 import { createConfiguredProviders } from './providers/from-config.ts';
 import type { ProviderRegistry } from './providers/registry.ts';
+import { landingPage } from './runtime/landing-page.ts';
 import { openRuntime } from './runtime/runtime.ts';
 import { openSignalLog } from './store/signal-log.ts';
 import { createJsonToolStore } from './store/tool-store.ts';
@@ -63,6 +64,7 @@ async function compose(settings: Settings, logger: Logger, opened: Closers): Pro
     handlers: runtime.handlers,
     streams: runtime.streams,
     sockets: runtime.sockets,
+    rawRoutes: [landingPage(VERSION)],
     portSetting: '--runtime-port or SIGNET_RUNTIME_PORT',
   });
   const address = await runtimeServer.listen(host, settings.runtimePort);
