@@ -100,5 +100,5 @@ export function createApprovals({ client, session, view, style, person }: Approv
 }
 
 function elsewhere(client: RuntimeClient): string {
-  return `It waits for an approval: decide in the dashboard, ${client.baseUrl}/`;
+  return `It still waits for an approval: decide it with POST ${client.baseUrl}/session/:id/approvals/:approvalId, or come back with signet chat --session`;
 }

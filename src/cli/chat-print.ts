@@ -51,7 +51,11 @@ async function followTurn(
   for await (const event of client.session.stream(session.id, { after: session.seq, deltas: false, signal })) {
     if (/^(tool:(call|result)|harness:retry|hook:error|compaction:)/.test(event.name)) view.show(event);
     if (isSignal(event, 'tool:approval:requested')) {
-      view.note(style.yellow(`${plainLine(event.payload.name, 64)} waits for an approval: decide in the dashboard, ${client.baseUrl}/`));
+      view.note(
+        style.yellow(
+          `${plainLine(event.payload.name, 64)} waits for an approval: decide it in another terminal with signet chat --session ${session.id}`,
+        ),
+      );
     }
     if (isSignal(event, 'turn:end') && event.payload.promptIds.includes(promptId)) return;
     if ((isSignal(event, 'prompt:cancelled') || isSignal(event, 'turn:rejected')) && event.payload.promptId === promptId) return;

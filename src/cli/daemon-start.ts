@@ -134,8 +134,8 @@ export async function describeRunning(context: CliContext, running: RunningDaemo
   const provider = info && `${info.provider.id}, ${info.provider.model || 'no model'} (${info.provider.origin})`;
   const lines = [
     `${style.green('●')} Signet ${daemon.version} ${running.already ? 'is running already' : 'is running'}, pid ${daemon.pid}`,
-    `  runtime   ${client.baseUrl}${style.dim('  sessions and dashboard')}`,
-    `  daemon    ${daemon.port === null ? 'elsewhere' : serverUrl(daemon.host, daemon.port)}${style.dim('  memory, hooks and MCP')}`,
+    `  runtime   ${client.baseUrl}${style.dim('  sessions, streams, tools')}`,
+    `  daemon    ${daemon.port === null ? 'elsewhere' : serverUrl(daemon.host, daemon.port)}${style.dim('  memory, hooks')}`,
     ...(provider ? [`  provider  ${plainText(provider)}`] : []),
     `  data      ${folder}`,
   ];

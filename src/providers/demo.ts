@@ -15,7 +15,7 @@ const OUTPUT_TOKENS_MAX = 8_192;
 const HOW_TO = 'Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a provider under runtime.providers in agent.yaml, to talk to a model.';
 /** Prompts that show the tool loop: `remember I like tea`, `recall tea`. */
 const COMMANDS = [
-  { pattern: /^\s*remember\b[\s:,]*(?<rest>\S[\s\S]*)/i, tool: 'memory_store', input: (rest: string) => ({ content: rest }) },
+  { pattern: /^\s*remember\b[\s:,]*(?:that\s+)?(?<rest>\S[\s\S]*)/i, tool: 'memory_store', input: (rest: string) => ({ content: rest }) },
   { pattern: /^\s*recall\b[\s:,]*(?<rest>\S[\s\S]*)/i, tool: 'memory_search', input: (rest: string) => ({ query: rest }) },
 ];
 
