@@ -38,7 +38,7 @@ describe('demo provider', () => {
     const first = await demo.complete(messages, { tools: TOOLS });
     expect(first).toMatchObject({
       stopReason: 'tool_use',
-      toolCalls: [{ id: 'demo_1', name: 'memory_store', input: { content: 'that I like tea' } }],
+      toolCalls: [{ id: 'demo_1', name: 'memory_store', input: { content: 'I like tea' } }],
     });
 
     const second = await demo.complete(
