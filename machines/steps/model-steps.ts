@@ -14,7 +14,9 @@ const callModel: Step = (context) => {
   const round = opensRound ? turn.round + 1 : turn.round;
   const attempt = turn.attempt + 1;
   const steered = opensRound ? context.steers : [];
-  const key = `t${turn.number}.r${round}.a${attempt}${turn.fallbacks > 0 ? `.f${turn.fallbacks}` : ''}`;
+  // A round asked again after its compaction is another request: under the old key a provider may answer what it answered before.
+  const compacted = context.compactedRound === round ? `.c${context.compactions}` : '';
+  const key = `t${turn.number}.r${round}.a${attempt}${turn.fallbacks > 0 ? `.f${turn.fallbacks}` : ''}${compacted}`;
   const steerTokens = steered.reduce((sum, { chars }) => sum + estimateTokens(chars), 0);
   const say: OutputEvent[] = [
     ...steered.map(({ promptId }): OutputEvent => ({ type: 'turn:steered', payload: { turn: turn.number, promptId } })),

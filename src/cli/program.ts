@@ -2,6 +2,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { type CliContext, CliExit, describeFailure, EXIT } from './context.ts';
 import { addDaemonCommands } from './daemon-commands.ts';
 import { addAddressOptions } from './options.ts';
+import { addReplayCommand } from './replay-command.ts';
 import { addSessionCommands } from './session-commands.ts';
 
 const EXAMPLES = `
@@ -39,6 +40,7 @@ export function createProgram(context: CliContext): Command {
   addDaemonCommands(program, context);
   addChatCommand(program, context);
   addSessionCommands(program, context);
+  addReplayCommand(program, context);
   addCompletionCommand(program, context);
   return program;
 }

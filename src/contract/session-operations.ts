@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { approvalOperations } from './approval-operations.ts';
 import { AgentName, Metadata, SessionId, SessionKey } from './ids.ts';
+import { logOperations } from './log-operations.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
 import { promptOperations } from './prompt-operations.ts';
 import { MessageView, PAGE_LIMIT, PAGE_LIMIT_MAX, Session, SessionState, SessionSummary } from './session.ts';
@@ -32,6 +33,7 @@ const runtime = { tag: 'sessions' } as const;
 export const sessionOperations = {
   ...promptOperations,
   ...approvalOperations,
+  ...logOperations,
   createSession: defineOperation({
     ...runtime,
     id: 'createSession',

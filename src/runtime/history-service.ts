@@ -3,9 +3,11 @@ import type { MessageView } from '../contract/session.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
 import type { Signal } from '../contract/signal.ts';
 import { type ConversationEntry, EMPTY_CONVERSATION, foldConversation } from '../core/conversation.ts';
+import { AppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import { compilePatterns, parsePatternList } from '../core/signal-pattern.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
+import { foldSession } from './session-fold.ts';
 
 type Ops = typeof sessionOperations;
 type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
@@ -30,6 +32,21 @@ export function createHistoryService(deps: RuntimeDeps) {
         context.reply.header('link', `</session/${id}/messages?${cursor}&limit=${limit}>; rel="next"`);
       }
       return page.map(messageOf);
+    },
+
+    async stateAt({ id, at }: Input<'sessionStateAt'>) {
+      const { core, view } = await foldSession(log, id, at);
+      if (at !== undefined && core.seq < at)
+        throw new AppError('invalid_cursor', { detail: `session ${id} has ${core.seq} signals, not ${at}` });
+      const { session } = view;
+      return {
+        seq: core.seq,
+        at: session.updatedAt,
+        state: session.state,
+        value: session.value,
+        session,
+        context: { ...core.snapshot.context },
+      };
     },
 
     async events({ id, after, limit, events }: Input<'listEvents'>): Promise<{ items: Signal[]; next: number | null; head: number }> {

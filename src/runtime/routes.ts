@@ -10,6 +10,7 @@ import type { RuntimeDeps } from './runtime-deps.ts';
 import { createSessionService } from './session-service.ts';
 import type { createStatusService } from './status-service.ts';
 import { callToolDirectly } from './tool-handlers.ts';
+import { verifySession } from './verify.ts';
 
 type Streams = 'streamSession' | 'streamAll' | 'socket' | 'runtimeOpenapi';
 export type RuntimeHandlers = Handlers<Omit<RuntimeOperations, Streams>>;
@@ -33,6 +34,8 @@ export function createRuntimeHandlers(deps: RuntimeDeps, status: ReturnType<type
     prompt: prompts.prompt,
     getPrompt: prompts.getPrompt,
     cancelPrompt: prompts.cancelPrompt,
+    verifySession: async ({ id }) => ({ session: id, ...(await verifySession(deps.log, id)) }),
+    sessionStateAt: history.stateAt,
     listMessages: history.messages,
     listEvents: history.events,
     sessionMachine: async ({ id }) => liveMachine(await deps.supervisor.view(id)),

@@ -8,41 +8,52 @@ import { EMPTY_CONVERSATION, foldConversation } from '../core/conversation.ts';
 import type { Cause, InputDraft, SessionCore, SessionSnapshot, SystemFact } from './session-state.ts';
 import { keepCause, SignalRecorder } from './signal-recorder.ts';
 
-const pure = createPureMachine<SessionMachine, InputEvent, OutputEvent>(sessionMachine);
-
-/**
- * The state after one input, and the signals to commit for it: the input itself, then everything the machine says to it, in order.
- * Pure: the same core, draft and time give the same signals, byte for byte.
- */
-export function advance(core: SessionCore | null, draft: InputDraft, now: number): { core: SessionCore; signals: SealedSignal[] } {
-  if (core === null) {
-    if (draft.name !== 'session:created') throw new Error(`a session begins with session:created, not ${draft.name}`);
-    const begun = pure.begin({ at: now, created: draft.payload });
-    return record(emptyCore(draft.payload, now, begun.snapshot), draft, begun, now, []);
-  }
-  const at = Math.max(now, core.at);
-  const event = { type: draft.name, at, payload: draft.payload } as InputEvent;
-  return record(core, draft, pure.next(core.snapshot, event), at, activeStates(core.snapshot.value));
+export interface Folding {
+  /**
+   * The state after one input, and the signals to commit for it: the input itself, then everything the machine says to it, in order.
+   * Pure: the same core, draft and time give the same signals, byte for byte. Throws what a guard or an action throws.
+   */
+  advance(core: SessionCore | null, draft: InputDraft, now: number): { core: SessionCore; signals: SealedSignal[] };
+  /** The state after one stored signal: what `advance` and `note` recorded, read back. Pure. */
+  foldCore(core: SessionCore | null, signal: Signal): SessionCore;
 }
+
+/** Advancing and folding by one machine; another one than the program's own is for looking what it would have done. */
+export function createFolding(machine: SessionMachine): Folding {
+  const pure = createPureMachine<SessionMachine, InputEvent, OutputEvent>(machine);
+  return {
+    advance(core, draft, now) {
+      if (core === null) {
+        if (draft.name !== 'session:created') throw new Error(`a session begins with session:created, not ${draft.name}`);
+        const begun = pure.begin({ at: now, created: draft.payload });
+        return record(emptyCore(draft.payload, now, begun.snapshot), draft, begun, now, []);
+      }
+      const at = Math.max(now, core.at);
+      const event = { type: draft.name, at, payload: draft.payload } as InputEvent;
+      return record(core, draft, pure.next(core.snapshot, event), at, activeStates(core.snapshot.value));
+    },
+    foldCore(core, signal) {
+      const at = Date.parse(signal.timestamp);
+      if (core === null) {
+        if (signal.name !== 'session:created') throw new Error(`a session's log begins with session:created, not ${signal.name}`);
+        const created = signal.payload as unknown as PayloadOf<'session:created'>;
+        return refold(emptyCore(created, at, pure.begin({ at, created }).snapshot), signal, at);
+      }
+      if (signal.source.kind !== 'input') return refold(core, signal, at);
+      const event = { type: signal.name, at, payload: signal.payload } as unknown as InputEvent;
+      return refold({ ...core, snapshot: pure.next(core.snapshot, event).snapshot }, signal, at);
+    },
+  };
+}
+
+/** By the machine of this program. */
+export const { advance, foldCore } = createFolding(sessionMachine);
 
 /** A fact of the supervisor or the log about this session; the machine is not told. Pure. */
 export function note(core: SessionCore, fact: SystemFact, now: number): { core: SessionCore; signals: SealedSignal[] } {
   const recorder = new SignalRecorder(core, core.snapshot.context, Math.max(now, core.at));
   recorder.fact(fact);
   return { core: recorder.finish(core.snapshot, false), signals: recorder.signals };
-}
-
-/** The state after one stored signal: what `advance` and `note` recorded, read back. Pure. */
-export function foldCore(core: SessionCore | null, signal: Signal): SessionCore {
-  const at = Date.parse(signal.timestamp);
-  if (core === null) {
-    if (signal.name !== 'session:created') throw new Error(`a session's log begins with session:created, not ${signal.name}`);
-    const created = signal.payload as unknown as PayloadOf<'session:created'>;
-    return refold(emptyCore(created, at, pure.begin({ at, created }).snapshot), signal, at);
-  }
-  if (signal.source.kind !== 'input') return refold(core, signal, at);
-  const event = { type: signal.name, at, payload: signal.payload } as unknown as InputEvent;
-  return refold({ ...core, snapshot: pure.next(core.snapshot, event).snapshot }, signal, at);
 }
 
 function refold(core: SessionCore, signal: Signal, at: number): SessionCore {

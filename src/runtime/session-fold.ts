@@ -13,12 +13,19 @@ export interface FoldedSession {
   readonly view: SessionView;
 }
 
-/** A session rebuilt from its log, the same as the one that wrote it. @throws AppError `session_not_found` */
-export async function foldSession(log: SignalLog, id: string): Promise<FoldedSession> {
+/**
+ * A session rebuilt from its log, the same as the one that wrote it.
+ *
+ * @param until  last signal to take; all of them when left out
+ * @throws AppError `session_not_found`
+ */
+export async function foldSession(log: SignalLog, id: string, until = Number.MAX_SAFE_INTEGER): Promise<FoldedSession> {
   let core: SessionCore | null = null;
   let view: SessionView | null = null;
   for (;;) {
-    const page = await log.read(`session:${id}`, core?.seq ?? 0, PAGE_SIGNALS);
+    const seq = core?.seq ?? 0;
+    const limit = Math.min(PAGE_SIGNALS, until - seq);
+    const page = limit > 0 ? await log.read(`session:${id}`, seq, limit) : [];
     for (const signal of page) {
       core = foldCore(core, signal);
       view ??= createView(signal.payload as unknown as PayloadOf<'session:created'>, signal.timestamp);

@@ -128,10 +128,16 @@ function socketSink(socket: SocketWriter, session: string, unsubscribed: AbortSi
   };
 }
 
+/** `session` is the id in every frame; the snapshot's own `session`, an object, is called `snapshot` here. */
 function socketFrame(session: string, frame: StreamFrame): object {
-  return frame.id === undefined
-    ? { session, event: frame.event, ...frame.data }
-    : { session, cursor: frame.id, event: frame.event, ...frame.data };
+  const { session: snapshot, ...data } = frame.data;
+  return {
+    session,
+    ...(frame.id === undefined ? {} : { cursor: frame.id }),
+    event: frame.event,
+    ...(snapshot === undefined ? {} : { snapshot }),
+    ...data,
+  };
 }
 
 function send(socket: SocketWriter, message: object): void {

@@ -1,0 +1,127 @@
+import type { SealedSignal, Signal } from '../contract/signal.ts';
+import type { SignalLog } from '../core/signal-log.ts';
+import { canonicalJson } from '../core/signal-seal.ts';
+import { advance, type Folding, note } from './session-core.ts';
+import { sessionNotFound } from './session-fold.ts';
+import type { InputDraft, SessionCore, SystemFact } from './session-state.ts';
+
+/** Stored signals read at once. */
+const PAGE_SIGNALS = 1_000;
+
+export interface Divergence {
+  /** First signal that is not what it should be. */
+  readonly seq: number;
+  /** Member of the signal that differs, or what else is wrong. */
+  readonly what: string;
+  readonly expected: unknown;
+  readonly actual: unknown;
+}
+
+export interface Verification {
+  readonly verified: boolean;
+  /** Signals that were compared and found equal. */
+  readonly signals: number;
+  /** Digest of the last of them. */
+  readonly digest: string;
+  readonly divergence: Divergence | null;
+}
+
+/**
+ * Folds the inputs of a session's log and writes everything else anew: names, payloads, parents, numbers and digests must come out as they
+ * are stored. The log is never compared with itself, so a changed byte or a changed machine shows at the very signal.
+ *
+ * @param folding  another machine than the program's own, to see where it would have gone another way
+ * @throws AppError `session_not_found`
+ */
+export async function verifySession(log: SignalLog, id: string, folding: Pick<Folding, 'advance'> = { advance }): Promise<Verification> {
+  const verifier = new Verifier(folding);
+  let seq = 0;
+  for (;;) {
+    const page = await log.read(`session:${id}`, seq, PAGE_SIGNALS);
+    for (const signal of page) if (!verifier.take(signal)) return verifier.result();
+    if (page.length < PAGE_SIGNALS) break;
+    seq = page.at(-1)!.seq;
+  }
+  if (verifier.isEmpty) throw sessionNotFound(id);
+  verifier.finish();
+  return verifier.result();
+}
+
+class Verifier {
+  readonly #folding: Pick<Folding, 'advance'>;
+  #core: SessionCore | null = null;
+  /** What must follow in the log, from the last input or fact. */
+  #expected: SealedSignal[] = [];
+  #equal = 0;
+  #digest = '';
+  #divergence: Divergence | null = null;
+
+  constructor(folding: Pick<Folding, 'advance'>) {
+    this.#folding = folding;
+  }
+
+  get isEmpty(): boolean {
+    return this.#equal === 0 && this.#divergence === null;
+  }
+
+  /** False at the first difference. */
+  take(signal: Signal): boolean {
+    if (this.#expected.length === 0 && !this.#regenerate(signal)) return false;
+    const expected = this.#expected.shift()!;
+    const divergence = compare(expected, signal);
+    if (divergence) {
+      this.#divergence = divergence;
+      return false;
+    }
+    this.#equal += 1;
+    this.#digest = signal.digest ?? '';
+    return true;
+  }
+
+  finish(): void {
+    const missing = this.#expected[0];
+    if (missing) this.#divergence = { seq: missing.seq, what: 'the log ends too early', expected: missing.name, actual: null };
+  }
+
+  result(): Verification {
+    return { verified: this.#divergence === null, signals: this.#equal, digest: this.#digest, divergence: this.#divergence };
+  }
+
+  #regenerate(signal: Signal): boolean {
+    try {
+      const step = this.#stepFor(signal);
+      if (!step) {
+        this.#divergence = { seq: signal.seq, what: 'a signal nothing asked for', expected: null, actual: signal.name };
+        return false;
+      }
+      this.#core = step.core;
+      this.#expected = [...step.signals];
+      return true;
+    } catch (error) {
+      this.#divergence = { seq: signal.seq, what: 'the machine cannot take this input', expected: null, actual: String(error) };
+      return false;
+    }
+  }
+
+  #stepFor(signal: Signal): { core: SessionCore; signals: SealedSignal[] } | null {
+    const at = Date.parse(signal.timestamp);
+    const { client } = signal.source;
+    if (signal.source.kind === 'input') {
+      const draft = { name: signal.name, payload: signal.payload, ...(client ? { client } : {}) } as unknown as InputDraft;
+      return this.#folding.advance(this.#core, draft, at);
+    }
+    if (signal.source.kind === 'system' && this.#core)
+      return note(this.#core, { name: signal.name, payload: signal.payload } as unknown as SystemFact, at);
+    return null;
+  }
+}
+
+const COMPARED = ['seq', 'name', 'id', 'stream', 'timestamp', 'payload', 'source', 'digest'] as const;
+
+function compare(expected: SealedSignal, actual: Signal): Divergence | null {
+  for (const what of COMPARED) {
+    if (canonicalJson(expected[what]) !== canonicalJson(actual[what]))
+      return { seq: actual.seq, what, expected: expected[what], actual: actual[what] };
+  }
+  return null;
+}
