@@ -3,15 +3,11 @@ import { AppError } from '../core/errors.ts';
 import { createView, foldView, type SessionView } from '../core/session-view.ts';
 import type { SignalLog } from '../core/signal-log.ts';
 import { foldCore } from './session-core.ts';
-import type { SessionCore } from './session-state.ts';
+import { restoreSnapshot } from './session-snapshot.ts';
+import type { FoldedSession, SessionCore } from './session-state.ts';
 
 /** Stored signals folded at once. */
 const PAGE_SIGNALS = 1_000;
-
-export interface FoldedSession {
-  readonly core: SessionCore;
-  readonly view: SessionView;
-}
 
 /**
  * A session rebuilt from its log, the same as the one that wrote it.
@@ -20,8 +16,10 @@ export interface FoldedSession {
  * @throws AppError `session_not_found`
  */
 export async function foldSession(log: SignalLog, id: string, until = Number.MAX_SAFE_INTEGER): Promise<FoldedSession> {
-  let core: SessionCore | null = null;
-  let view: SessionView | null = null;
+  const cached = restoreSnapshot(await log.loadSnapshot(`session:${id}`));
+  const usable = cached && cached.core.seq <= until ? cached : null;
+  let core: SessionCore | null = usable?.core ?? null;
+  let view: SessionView | null = usable?.view ?? null;
   for (;;) {
     const seq = core?.seq ?? 0;
     const limit = Math.min(PAGE_SIGNALS, until - seq);

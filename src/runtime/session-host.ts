@@ -6,10 +6,11 @@ import type { Clock } from '../core/clock.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { foldView, type SessionView } from '../core/session-view.ts';
-import type { Appended, SignalLog } from '../core/signal-log.ts';
+import type { Appended, SignalLog, Snapshot } from '../core/signal-log.ts';
 import { EffectRunner } from './effect-runner.ts';
 import { cardAfter } from './session-card.ts';
 import { advance } from './session-core.ts';
+import { SNAPSHOT_SIGNALS, takeSnapshot } from './session-snapshot.ts';
 import type { InputDraft, SessionCore } from './session-state.ts';
 
 /** Commands one session may hold before they are decided; the mailbox bounds prompts, this bounds everything. */
@@ -60,6 +61,7 @@ export class SessionHost {
   readonly #watchers = new Set<() => void>();
   #commands: Command[] = [];
   #pumping = false;
+  #snapshotSeq: number;
   #closed: unknown = null;
 
   constructor(deps: SessionHostDeps, start: { core: SessionCore; view: SessionView; actor: ActorRefFrom<SessionMachine>; epoch: number }) {
@@ -68,6 +70,7 @@ export class SessionHost {
     this.#core = start.core;
     this.#actor = start.actor;
     this.#epoch = start.epoch;
+    this.#snapshotSeq = start.core.seq;
     this.#deps = deps;
     this.#effects = new EffectRunner(deps.clock, deps.logger, {
       run: (pending, signal, restored) => deps.runEffect(this, pending, signal, restored),
@@ -217,12 +220,20 @@ export class SessionHost {
         expected: this.#core.seq,
         signals,
         card: cardAfter(this.view, core, signals),
+        ...this.#dueSnapshot(),
       });
     } catch (error) {
       for (const command of decided) command.reject(error);
       if (isAppError(error, 'session_fenced') || !isAppError(error)) throw error;
       return null;
     }
+  }
+
+  /** Of the state before this append, which is committed and shown; what follows is folded on top of it. */
+  #dueSnapshot(): { snapshot?: Snapshot } {
+    if (this.#core.seq - this.#snapshotSeq < SNAPSHOT_SIGNALS) return {};
+    this.#snapshotSeq = this.#core.seq;
+    return { snapshot: takeSnapshot({ core: this.#core, view: this.view }) };
   }
 
   #apply(core: SessionCore, inputs: readonly InputEvent[]): void {

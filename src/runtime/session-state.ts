@@ -2,6 +2,7 @@ import type { SnapshotFrom } from 'xstate';
 import type { SessionMachine } from '../../machines/session.machine.ts';
 import type { NamesOfKind, PayloadOf } from '../contract/catalog.ts';
 import type { Conversation } from '../core/conversation.ts';
+import type { SessionView } from '../core/session-view.ts';
 
 export type SessionSnapshot = SnapshotFrom<SessionMachine>;
 export type InputName = NamesOfKind<'input'>;
@@ -36,4 +37,10 @@ export interface SessionCore {
   /** Signals that later ones answer: `session`, `prompt:<id>`, keys of effects, `approval:<id>`, `timer:<id>`. */
   readonly causes: ReadonlyMap<string, Cause>;
   readonly conversation: Conversation;
+}
+
+/** A session rebuilt from its log: what it decides by, and what is shown of it. */
+export interface FoldedSession {
+  readonly core: SessionCore;
+  readonly view: SessionView;
 }

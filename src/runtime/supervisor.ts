@@ -11,9 +11,9 @@ import type { SignalLog } from '../core/signal-log.ts';
 import type { LiveHub } from './live/live-hub.ts';
 import { cardAfter, SETTLED_STATES } from './session-card.ts';
 import { advance, note } from './session-core.ts';
-import { type FoldedSession, foldSession, sessionNotFound } from './session-fold.ts';
+import { foldSession, sessionNotFound } from './session-fold.ts';
 import { type RunEffect, SessionHost } from './session-host.ts';
-import type { SystemFact } from './session-state.ts';
+import type { FoldedSession, SystemFact } from './session-state.ts';
 
 /** Views of sessions that are not in memory, kept because lists and readers ask for them again and again. */
 const COLD_VIEWS_MAX = 64;

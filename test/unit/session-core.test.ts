@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Signal } from '../../src/contract/signal.ts';
+import { createView, foldView } from '../../src/core/session-view.ts';
 import { advance, foldCore } from '../../src/runtime/session-core.ts';
+import { restoreSnapshot, takeSnapshot } from '../../src/runtime/session-snapshot.ts';
 import type { InputDraft, SessionCore } from '../../src/runtime/session-state.ts';
 
 const usage = { inputTokens: 10, outputTokens: 5 };
@@ -158,4 +160,29 @@ test('a clock that runs back does not take the stream with it', () => {
   const { core } = tell(STORY.slice(0, 3));
   const { signals } = advance(core, { name: 'session:updated', payload: { title: 'later', by: 'test' } }, 1);
   expect(signals[0]!.timestamp).toBe('2023-11-14T22:13:20.020Z');
+});
+
+test('a snapshot taken at any step leads to the same state as the whole log', () => {
+  const { signals } = tell(STORY);
+  const whole = comparable(fold(signals));
+  for (let length = 6; length < signals.length; length += 1) {
+    const view = createView(signals[0]!.payload as never, signals[0]!.timestamp);
+    for (const signal of signals.slice(0, length)) foldView(view, signal);
+    const taken = takeSnapshot({ core: fold(signals.slice(0, length)), view });
+
+    const restored = restoreSnapshot(taken)!;
+    let core = restored.core;
+    for (const signal of signals.slice(length)) {
+      core = foldCore(core, signal);
+      foldView(restored.view, signal);
+    }
+
+    expect(comparable(core)).toEqual(whole);
+    expect(restored.view.session.seq).toBe(signals.length);
+  }
+});
+
+test('a snapshot of another version is not used', () => {
+  expect(restoreSnapshot({ seq: 1, version: '0', body: '{}' })).toBeNull();
+  expect(restoreSnapshot(null)).toBeNull();
 });
