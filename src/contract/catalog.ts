@@ -141,6 +141,11 @@ export const SIGNALS = {
   ),
   'session:activated': spec('input', z.object({ reason: text }), 'A passivated session is back in memory.'),
   'session:owned': spec('system', z.object({ epoch: count, pid: count }), 'A new process writes this stream; older ones are fenced.'),
+  'session:quarantined': spec(
+    'system',
+    z.object({ restarts: count, error: text }),
+    'Too many crashes in a row; the session waits for somebody to resume it.',
+  ),
   'session:bypass:changed': spec(
     'input',
     z.object({ bypassed: z.boolean(), by: text }),

@@ -29,6 +29,7 @@ export const ERRORS = {
   approval_not_found: { status: 404, title: 'No approval of this id', retryable: false },
   id_conflict: { status: 409, title: 'The id was used before with other content', retryable: false },
   session_ended: { status: 409, title: 'The session has ended', retryable: false },
+  session_quarantined: { status: 409, title: 'The session crashed again and again and is put aside', retryable: false },
   session_claimed: { status: 409, title: 'Another runtime path owns this session', retryable: false },
   turn_open: { status: 409, title: 'A turn is running', retryable: true },
   nothing_to_compact: { status: 409, title: 'There is nothing to compact', retryable: false },

@@ -172,6 +172,17 @@ export const sessionOperations = {
     output: z.object({ items: z.array(Signal), next: z.int().nullable(), head: z.int() }),
     errors: ['session_not_found', 'invalid_pattern'],
   }),
+  resumeSession: defineOperation({
+    ...runtime,
+    id: 'resumeSession',
+    method: 'POST',
+    path: '/session/:id/resume',
+    role: 'operator',
+    summary: 'Give a quarantined session another chance: its crashes are forgotten and it is brought back from its log.',
+    input: z.strictObject({ ...sessionId }),
+    output: Session,
+    errors: ['session_not_found', 'session_ended', 'draining'],
+  }),
   listChildren: defineOperation({
     ...runtime,
     id: 'listChildren',

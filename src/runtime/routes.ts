@@ -30,6 +30,7 @@ export function createRuntimeHandlers(deps: RuntimeDeps, status: ReturnType<type
     abortTurn: sessions.abort,
     waitSession: sessions.wait,
     compactSession: sessions.compact,
+    resumeSession: async ({ id }) => (await deps.supervisor.resume(id)).view.session,
     listChildren: sessions.children,
     prompt: prompts.prompt,
     getPrompt: prompts.getPrompt,

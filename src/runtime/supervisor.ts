@@ -47,6 +47,9 @@ export class Supervisor {
     this.#machine.on('restart', ({ session, attempt, delayMs }) => this.#planRestart(session, attempt, delayMs));
     this.#machine.on('quarantine', ({ session, restarts }) => {
       deps.logger.error({ session, restarts }, 'a session crashed again and again; it is put aside until it is resumed');
+      this.#noteQuarantine(session, restarts).catch((err: unknown) =>
+        deps.logger.error({ err, session }, 'the quarantine could not be noted'),
+      );
     });
     this.#registry.subscribe({ error: (err) => deps.logger.error({ err }, 'the session registry failed') });
     this.#machine.start();
@@ -100,6 +103,12 @@ export class Supervisor {
     const host = this.#hosts.get(id);
     if (host) return host;
     return this.#once(id, () => this.#activate(id));
+  }
+
+  /** Forgets the crashes of a quarantined session and brings it back. @throws as `get` does */
+  async resume(id: string): Promise<SessionHost> {
+    this.#machine.send({ type: 'CHILD_RESUMED', session: id });
+    return this.get(id);
   }
 
   /** In memory now? */
@@ -172,8 +181,11 @@ export class Supervisor {
   async #activate(id: string): Promise<SessionHost> {
     this.refuseWhenDraining();
     if (!(await this.#deps.log.card(id))) throw sessionNotFound(id);
-    const quarantined = this.#machine.getSnapshot().context.quarantined.includes(id);
-    if (quarantined) throw new AppError('internal', { detail: `session ${id} crashed again and again and is put aside` });
+    if (this.#machine.getSnapshot().context.quarantined.includes(id)) {
+      throw new AppError('session_quarantined', {
+        detail: `session ${id} crashed again and again and is put aside; POST /session/${id}/resume tries it once more`,
+      });
+    }
     const stream = `session:${id}`;
     const { epoch } = await this.#deps.log.own(stream);
     const folded = await foldSession(this.#deps.log, id);
@@ -207,6 +219,16 @@ export class Supervisor {
     for (const signal of stored) foldView(folded.view, signal);
     this.#deps.hub.publish(core.id, stored);
     return { core, view: folded.view };
+  }
+
+  async #noteQuarantine(id: string, restarts: number): Promise<void> {
+    const error = this.#crashes.get(id)?.error ?? 'Error';
+    const stream = `session:${id}`;
+    const { epoch } = await this.#deps.log.own(stream);
+    const { core } = await foldSession(this.#deps.log, id);
+    const { signals } = note(core, { name: 'session:quarantined', payload: { restarts, error } }, this.#deps.clock.now());
+    const { firstGseq } = await this.#deps.log.append({ stream, epoch, expected: core.seq, signals });
+    this.#deps.hub.publish(id, [{ ...signals[0]!, gseq: firstGseq }]);
   }
 
   #adopt({ core, view }: FoldedSession, actor: ActorRefFrom<SessionMachine>, epoch: number): SessionHost {
