@@ -4,6 +4,7 @@ import { resolveSettings } from './config.ts';
 import { createLogger } from './log.ts';
 
 export { createAdapter, type RuntimeAdapter } from './client/adapter.ts';
+export { createRuntimeAdapterServer, type RuntimeAdapterServer } from './client/adapter-server.ts';
 export { createDaemonClient } from './client/daemon-client.ts';
 export { createRuntimeClient, type RuntimeClient } from './client/runtime-client.ts';
 export type { Signal } from './contract/signal.ts';

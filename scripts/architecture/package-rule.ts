@@ -11,6 +11,7 @@ export const HOMES: Readonly<Record<string, readonly string[]>> = {
   fastify: ['src/http/'],
   openai: ['src/providers/'],
   pino: ['src/log.ts'],
+  'prom-client': ['src/runtime/'],
   xstate: ['machines/', 'src/runtime/'],
   yaml: ['src/daemon/'],
   zod: ['src/contract/'],

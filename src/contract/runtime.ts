@@ -168,6 +168,18 @@ export const runtimeOperations = {
     errors: [],
     stream: 'websocket',
   }),
+  metrics: defineOperation({
+    ...runtime,
+    id: 'metrics',
+    method: 'GET',
+    path: '/metrics',
+    role: 'readonly',
+    summary: 'Sessions, turns, tokens, cost, latencies and restarts in the text format of Prometheus.',
+    input: z.strictObject({}),
+    output: z.string(),
+    contentType: 'text/plain; version=0.0.4; charset=utf-8',
+    errors: [],
+  }),
   health: defineOperation({
     ...runtime,
     id: 'health',

@@ -60,6 +60,7 @@ export function createRuntimeHandlers(deps: RuntimeDeps, status: ReturnType<type
     machineMermaid: ({ id }) => machineMermaid(id),
     listRuntimeAgents: () => deps.daemon.call(daemonOperations.listAgents, {}),
     health: status.health,
+    metrics: () => deps.metrics.text(),
     healthLive: () => ({ status: 'live' }),
     healthReady: status.ready,
     info: status.info,

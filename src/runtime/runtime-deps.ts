@@ -6,6 +6,7 @@ import type { SignalLog } from '../core/signal-log.ts';
 import type { ProviderRegistry } from '../providers/registry.ts';
 import type { ToolRegistry } from '../tools/tool-registry.ts';
 import type { ToolService } from '../tools/tool-service.ts';
+import type { LazyMetrics } from './lazy-metrics.ts';
 import type { LiveHub } from './live/live-hub.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -14,6 +15,7 @@ export interface RuntimeDeps {
   readonly supervisor: Supervisor;
   readonly log: SignalLog;
   readonly hub: LiveHub;
+  readonly metrics: LazyMetrics;
   readonly daemon: DaemonClient;
   readonly providers: ProviderRegistry;
   readonly tools: ToolRegistry;

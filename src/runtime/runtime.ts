@@ -11,6 +11,7 @@ import type { ProviderRegistry } from '../providers/registry.ts';
 import type { ToolRegistry } from '../tools/tool-registry.ts';
 import type { ToolService } from '../tools/tool-service.ts';
 import { createRunEffect } from './effects/run-effect.ts';
+import { createLazyMetrics } from './lazy-metrics.ts';
 import { LiveHub } from './live/live-hub.ts';
 import { machineRefs } from './machine-service.ts';
 import { createRuntimeHandlers, type RuntimeHandlers } from './routes.ts';
@@ -53,7 +54,12 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   hub.headGseq = await log.headGseq();
   const random = options.random ?? Math.random;
   const supervisor = new Supervisor({ log, clock, logger, hub, random, sessionsMax: config.limits.sessionsMax });
-  const deps: RuntimeDeps = { ...options, hub, supervisor };
+  const metrics = createLazyMetrics(hub, {
+    countCards: () => log.countCards(),
+    alive: () => supervisor.alive,
+    queued: () => [...supervisor.hosts()].reduce((sum, host) => sum + host.view.session.queue.length, 0),
+  });
+  const deps: RuntimeDeps = { ...options, hub, supervisor, metrics };
   supervisor.useEffects(
     createRunEffect({
       ...options,
@@ -78,6 +84,7 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     drain: async () => {
       const outcome = await supervisor.drain(config.limits.drainTimeoutMs);
       status.close();
+      metrics.close();
       await noteDaemon(deps, 'daemon:stop', { reason: 'signal', uptimeMs: clock.now() - info.startedAt });
       return outcome;
     },

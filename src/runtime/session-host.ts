@@ -15,6 +15,7 @@ import type { InputDraft, SessionCore } from './session-state.ts';
 
 /** Commands one session may hold before they are decided; the mailbox bounds prompts, this bounds everything. */
 export const COMMANDS_WAITING_MAX = 1_024;
+const MS_PER_SECOND = 1_000;
 
 /** Makes the inputs of a command from the state at the moment it is decided, or throws AppError to refuse it. Pure. */
 export type Decide = (core: SessionCore, view: SessionView) => readonly InputDraft[];
@@ -42,6 +43,8 @@ export interface SessionHostDeps {
   readonly runEffect: RunEffect;
   /** Called after each commit, in order, with signals that have their log-wide number. */
   readonly publish: (host: SessionHost, signals: readonly Signal[]) => void;
+  /** A commit took this many seconds, fsync included. */
+  readonly onAppended: (seconds: number) => void;
   /** The actor or its folding failed: a bug, or a fenced writer. The host is dead from here on. */
   readonly onCrash: (host: SessionHost, error: unknown) => void;
 }
@@ -213,8 +216,9 @@ export class SessionHost {
 
   /** Null when nothing was written: the callers know, the session stands where it stood. */
   async #append(core: SessionCore, signals: readonly SealedSignal[], decided: readonly Command[]): Promise<Appended | null> {
+    const started = performance.now();
     try {
-      return await this.#deps.log.append({
+      const appended = await this.#deps.log.append({
         stream: `session:${this.id}`,
         epoch: this.#epoch,
         expected: this.#core.seq,
@@ -222,6 +226,8 @@ export class SessionHost {
         card: cardAfter(this.view, core, signals),
         ...this.#dueSnapshot(),
       });
+      this.#deps.onAppended((performance.now() - started) / MS_PER_SECOND);
+      return appended;
     } catch (error) {
       for (const command of decided) command.reject(error);
       if (isAppError(error, 'session_fenced') || !isAppError(error)) throw error;

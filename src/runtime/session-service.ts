@@ -20,8 +20,8 @@ import type { SessionHost } from './session-host.ts';
 type Ops = typeof sessionOperations;
 type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
 
-/** Harness name of sessions that name none. */
-const HARNESS = 'signet';
+/** Harness name of sessions that name none: this runtime's own. @source spec/native-runtime, "RuntimeAdapter" */
+const HARNESS = 'signet-cli';
 /** Longest wait for a session to settle when a client ends or aborts it, beyond the session's own budgets; unit: milliseconds. */
 const SETTLE_MARGIN_MS = 5_000;
 /** A single message is its own summary. */
@@ -127,7 +127,7 @@ async function compact(deps: RuntimeDeps, { id }: Input<'compactSession'>, conte
   const host = await deps.supervisor.get(id);
   const { head } = await host.handle(({ snapshot }) => {
     refuseEnded(snapshot.context.endReason !== null, id);
-    if (snapshot.value !== 'idle') {
+    if (snapshot.value !== 'idle' && snapshot.value !== 'passivated') {
       throw new AppError('turn_open', { detail: `session ${id} is busy; wait for it to be idle, or abort its turn`, retryAfterMs: 1_000 });
     }
     if (snapshot.context.messages < COMPACTABLE_MESSAGES_MIN) {

@@ -239,6 +239,7 @@ export class Supervisor {
         clock,
         logger,
         runEffect: this.#runEffect!,
+        onAppended: (seconds) => this.#deps.hub.appended(seconds),
         publish: (owner, signals) => this.#published(owner, signals),
         onCrash: (owner, error) => this.#crashed(owner, error),
       },

@@ -28,6 +28,15 @@ export interface Progress {
   readonly payload: { id: string; message: string; fraction?: number };
 }
 
+/** Who counts. */
+export interface HubObserver {
+  observe(signal: Signal): void;
+  /** Readers that fell behind (1) or caught up (-1). */
+  lag(readers: 1 | -1): void;
+  /** A commit took this long, fsync included. */
+  appended(seconds: number): void;
+}
+
 interface SessionLive {
   running: RunningText | null;
   progress: Progress[];
@@ -48,6 +57,21 @@ export class LiveHub {
   readonly #dirty = new Set<string>();
   #timer: NodeJS.Timeout | null = null;
   #headGseq = 0;
+  #observer: HubObserver | null = null;
+
+  /** Told of every committed signal, and of readers that fall behind. */
+  observe(observer: HubObserver): void {
+    this.#observer = observer;
+  }
+
+  /** @see HubObserver */
+  lag(readers: 1 | -1): void {
+    this.#observer?.lag(readers);
+  }
+
+  appended(seconds: number): void {
+    this.#observer?.appended(seconds);
+  }
 
   get headGseq(): number {
     return this.#headGseq;
@@ -61,6 +85,7 @@ export class LiveHub {
   publish(session: string, signals: readonly Signal[]): void {
     const live = this.#live(session);
     for (const signal of signals) {
+      this.#observer?.observe(signal);
       live.recent.push(signal);
       this.#insert(signal);
       this.#recentChars += sizeOf(signal);

@@ -60,6 +60,7 @@ class LogReader {
         if (!this.#sink.closed.aborted) await this.#sleep();
       }
     } finally {
+      if (this.#lagging) this.#deps.hub.lag(-1);
       clearInterval(heartbeat);
       unwatch();
       this.#sink.closed.removeEventListener('abort', onClosed);
@@ -73,12 +74,14 @@ class LogReader {
       const behind = this.#deps.hub.headGseq - this.#gseq;
       if (!this.#lagging && behind > LAGGED_SIGNALS) {
         this.#lagging = true;
+        this.#deps.hub.lag(1);
         this.#sink.write({ event: 'lagged', data: { behind } });
       }
       for (const signal of page) await this.#sendStored(signal);
     }
     if (this.#lagging) {
       this.#lagging = false;
+      this.#deps.hub.lag(-1);
       await this.#send({ event: 'caught_up', data: { at: this.#gseq } });
     }
     if (this.#options.deltas) for (const session of this.#deps.hub.writing()) await this.#sendText(session);

@@ -82,6 +82,7 @@ class SessionReader {
         await this.#sleep();
       }
     } finally {
+      if (this.#lagging) this.#deps.hub.lag(-1);
       clearInterval(heartbeat);
       unwatch();
       this.#sink.closed.removeEventListener('abort', onClosed);
@@ -106,6 +107,7 @@ class SessionReader {
     }
     if (this.#lagging) {
       this.#lagging = false;
+      this.#deps.hub.lag(-1);
       await this.#send({ event: 'caught_up', data: { at: this.#seq } });
     }
     if (this.#options.deltas) await this.#sendPieces(this.#deltas.takeRunning(this.#deps.hub.running(this.#options.session)));
@@ -124,6 +126,7 @@ class SessionReader {
     const behind = this.#options.head() - this.#seq;
     if (this.#lagging || count === 0 || behind <= LAGGED_SIGNALS) return;
     this.#lagging = true;
+    this.#deps.hub.lag(1);
     this.#sink.write({ event: 'lagged', data: { behind } });
   }
 

@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { startSignet } from '../helpers/signet.ts';
+
+test('/metrics counts turns, tokens, tool calls and states in the text format of Prometheus', async () => {
+  const signet = await startSignet();
+  try {
+    const scrape = async () => (await fetch(`${signet.runtimeUrl}/metrics`)).text();
+    await scrape();
+    const session = await signet.client.session.create({});
+    await signet.client.session.prompt(session.id, { content: 'remember I like tea' });
+
+    const text = await scrape();
+    for (const line of [
+      'signet_turns_total{outcome="end_turn"} 1',
+      'signet_model_calls_total{outcome="ok"} 2',
+      'signet_tool_calls_total{outcome="ok"} 1',
+      'signet_sessions{state="idle"} 1',
+      'signet_sessions_in_memory 1',
+      'signet_prompts_queued 0',
+      'signet_readers_lagging 0',
+      'signet_session_restarts_total 0',
+    ]) {
+      expect(text.split('\n')).toContain(line);
+    }
+    expect(text).toMatch(/signet_append_seconds_count [1-9]/);
+    expect(text).toMatch(/signet_state_seconds_count\{state="session.turn.researching"\} 1/);
+    expect(text).toMatch(/signet_tokens_total\{direction="in"\} [1-9]/);
+  } finally {
+    await signet.close();
+  }
+});
