@@ -6,6 +6,8 @@ export type Guard = (args: { context: SessionContext; event: InputEvent }) => bo
 export const COMPACTION_FAILURES_MAX = 2;
 
 const named = (guard: Guard): Guard => guard;
+/** Only for the outcome of work in flight: one that was given up and comes after all must not pass for that of other work. */
+const answering = (guard: Guard): Guard => (args) => answersPending(args.context, args.event) && guard(args);
 const turnOpen = ({ context }: { context: SessionContext }) => context.turn !== null;
 
 /** Every branch of the session machine, by the name its graph shows. */
@@ -14,6 +16,13 @@ export const sessionGuards = {
   mailboxFull: named(({ context }) => context.mailbox.length >= context.limits.mailboxTurnsMax),
   steersOpenTurn: named(
     ({ context, event }) => event.type === 'prompt:received' && event.payload.delivery === 'steer' && turnOpen({ context }),
+  ),
+  steersFull: named(
+    ({ context, event }) =>
+      event.type === 'prompt:received' &&
+      event.payload.delivery === 'steer' &&
+      turnOpen({ context }) &&
+      context.steers.length >= context.limits.mailboxTurnsMax,
   ),
   refusesToWait: named(({ event }) => event.type === 'prompt:received' && event.payload.delivery === 'reject'),
   interrupts: named(
@@ -39,10 +48,10 @@ export const sessionGuards = {
       context.compactedRound !== context.turn.round + 1 &&
       context.contextTokens > context.turn.contextLimit * context.limits.compactAtShare,
   ),
-  wantsTools: named(({ event }) => event.type === 'harness:end' && event.payload.toolCalls.length > 0),
-  wasSteered: named(({ context }) => context.steers.length > 0),
-  outputInvalid: named(({ event }) => event.type === 'harness:end' && event.payload.outputValid === false),
-  overflowsAndCompactable: named(
+  wantsTools: answering(({ event }) => event.type === 'harness:end' && event.payload.toolCalls.length > 0),
+  wasSteered: answering(({ context }) => context.steers.length > 0),
+  outputInvalid: answering(({ event }) => event.type === 'harness:end' && event.payload.outputValid === false),
+  overflowsAndCompactable: answering(
     ({ context, event }) =>
       event.type === 'harness:error' &&
       event.payload.code === 'context_overflow' &&
@@ -50,16 +59,17 @@ export const sessionGuards = {
       context.compactionFailures < COMPACTION_FAILURES_MAX &&
       context.compactedRound !== context.turn?.round,
   ),
-  mayRetry: named(
+  mayRetry: answering(
     ({ context, event }) =>
       event.type === 'harness:error' && event.payload.recoverable && (context.turn?.attempt ?? 0) < context.limits.attemptsMax,
   ),
-  hasFallback: named(({ event }) => event.type === 'harness:error' && event.payload.fallback !== undefined),
-  mayRetrySummary: named(
+  hasFallback: answering(({ event }) => event.type === 'harness:error' && event.payload.fallback !== undefined),
+  mayRetrySummary: answering(
     ({ context, event }) =>
       event.type === 'harness:error' && event.payload.recoverable && (context.compaction?.attempt ?? 0) < context.limits.attemptsMax,
   ),
-  summaryEmpty: named(({ event }) => event.type === 'harness:end' && event.payload.content.trim() === ''),
+  summaryEmpty: answering(({ event }) => event.type === 'harness:end' && event.payload.content.trim() === ''),
+  savedInTurn: answering(turnOpen),
   compactionHopeless: named(({ context }) => context.turn !== null && context.compactionFailures >= COMPACTION_FAILURES_MAX),
   needsApproval: named(({ context }) => context.calls.some((call) => call.state === 'planned' && call.approval === 'ask')),
   awaitsApproval: named(({ context }) => context.calls.some((call) => call.state === 'waiting')),

@@ -91,6 +91,7 @@ export const sessionMachine = sessionSetup.createMachine({
       initial: 'researching',
       on: {
         'prompt:received': [
+          { guard: 'steersFull', actions: 'refuseFull' },
           { guard: 'steersOpenTurn', actions: 'keepSteer' },
           { guard: 'refusesToWait', actions: 'refuseBusy' },
           { guard: 'interrupts', target: 'aborting', actions: ['queuePromptFirst', 'noteInterrupt'] },
@@ -133,13 +134,13 @@ export const sessionMachine = sessionSetup.createMachine({
                   { guard: 'wantsTools', target: '#session.turn.tool-looping', actions: ['keepAnswer', 'planCalls'] },
                   { guard: 'wasSteered', target: 'checking', actions: 'keepAnswer' },
                   { guard: 'outputInvalid', target: '#session.idle', actions: ['keepAnswer', 'failTurnOutput'] },
-                  { target: '#session.idle', actions: ['keepAnswer', 'endTurn'] },
+                  { guard: 'answersPending', target: '#session.idle', actions: ['keepAnswer', 'endTurn'] },
                 ],
                 'harness:error': [
                   { guard: 'overflowsAndCompactable', target: '#session.turn.compacting', actions: 'noteOverflow' },
                   { guard: 'mayRetry', target: 'backoff', actions: 'planRetry' },
                   { guard: 'hasFallback', target: 'checking', actions: 'takeFallback' },
-                  { target: '#session.idle', actions: 'failTurnModel' },
+                  { guard: 'answersPending', target: '#session.idle', actions: 'failTurnModel' },
                 ],
               },
             },
@@ -192,11 +193,11 @@ export const sessionMachine = sessionSetup.createMachine({
                 'thinking:complete': { guard: 'answersPending' },
                 'harness:end': [
                   { guard: 'summaryEmpty', target: 'failed', actions: 'failCompaction' },
-                  { target: 'saving', actions: 'keepSummary' },
+                  { guard: 'answersPending', target: 'saving', actions: 'keepSummary' },
                 ],
                 'harness:error': [
                   { guard: 'mayRetrySummary', target: 'backoff', actions: 'planSummaryRetry' },
-                  { target: 'failed', actions: 'failCompaction' },
+                  { guard: 'answersPending', target: 'failed', actions: 'failCompaction' },
                 ],
               },
             },
@@ -204,12 +205,12 @@ export const sessionMachine = sessionSetup.createMachine({
             saving: {
               on: {
                 'hook:end': [
-                  { guard: 'turnOpen', target: '#session.turn.generating', actions: 'closeCompaction' },
-                  { target: '#session.idle', actions: 'closeCompaction' },
+                  { guard: 'savedInTurn', target: '#session.turn.generating', actions: 'closeCompaction' },
+                  { guard: 'answersPending', target: '#session.idle', actions: 'closeCompaction' },
                 ],
                 'hook:error': [
-                  { guard: 'turnOpen', target: '#session.turn.generating', actions: 'closeCompaction' },
-                  { target: '#session.idle', actions: 'closeCompaction' },
+                  { guard: 'savedInTurn', target: '#session.turn.generating', actions: 'closeCompaction' },
+                  { guard: 'answersPending', target: '#session.idle', actions: 'closeCompaction' },
                 ],
               },
             },

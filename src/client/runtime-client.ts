@@ -94,6 +94,7 @@ function sessionMethods(call: Call) {
     events: (id: string, query: Rest<Ops['listEvents']> = {}) => call(operations.listEvents, { ...query, id }),
     children: (id: string, query: Rest<Ops['listChildren']> = {}) => call(operations.listChildren, { ...query, id }),
     machine: (id: string) => call(operations.sessionMachine, { id }),
+    fork: (id: string, input: Rest<Ops['forkSession']> = {}) => call(operations.forkSession, { ...input, id }),
     resume: (id: string) => call(operations.resumeSession, { id }),
     verify: (id: string) => call(operations.verifySession, { id }),
     stateAt: (id: string, at?: number) => call(operations.sessionStateAt, { id, ...(at === undefined ? {} : { at }) }),

@@ -76,6 +76,10 @@ export const SIGNALS = {
       parentSession: text.nullable(),
       /** The ended session this one continues, under the same key. */
       resumedFrom: text.nullable(),
+      /** The place in another session this one was forked from. */
+      forkedFrom: z.object({ session: text, seq: count }).optional(),
+      /** The state at that place, whole: a fork does not need its parent any more. */
+      seed: z.object({ value: z.unknown(), context: Metadata, conversation: Metadata, view: Metadata }).optional(),
       system: optionalText,
       tools: z.array(text).nullable(),
       bypassed: z.boolean(),

@@ -172,6 +172,28 @@ export const sessionOperations = {
     output: z.object({ items: z.array(Signal), next: z.int().nullable(), head: z.int() }),
     errors: ['session_not_found', 'invalid_pattern'],
   }),
+  forkSession: defineOperation({
+    ...runtime,
+    id: 'forkSession',
+    method: 'POST',
+    path: '/session/:id/fork',
+    role: 'operator',
+    summary: 'A new session that begins with the state of this one at any signal, if wished with another agent, model or input.',
+    input: z.strictObject({
+      ...sessionId,
+      /** Last signal the fork has; the newest one when left out. */
+      at: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
+      agent: AgentName.optional(),
+      provider: z.string().max(128).optional(),
+      model: z.string().max(256).optional(),
+      title: z.string().max(512).optional(),
+      /** Fields that replace those of the input signal `at`: a prompt's content, a tool's output. */
+      replaceInput: Metadata.optional(),
+    }),
+    output: Session,
+    errors: ['session_not_found', 'unknown_agent', 'unknown_provider', 'unknown_model', 'invalid_request', 'invalid_cursor', 'draining'],
+    status: 201,
+  }),
   resumeSession: defineOperation({
     ...runtime,
     id: 'resumeSession',

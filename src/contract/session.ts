@@ -42,6 +42,8 @@ export const Session = z.object({
   parentId: SessionId.nullable(),
   /** The ended session this one continues. */
   resumedFrom: SessionId.nullable(),
+  /** The place in another session this one was forked from. */
+  forkedFrom: z.object({ session: SessionId, seq: z.int() }).nullable(),
   harness: z.string(),
   provider: z.string(),
   model: z.string(),

@@ -79,7 +79,8 @@ type Folds = { readonly [N in SignalName]?: (conversation: Conversation, payload
 const isSummaryKey = (key: string) => key.startsWith('c');
 
 const FOLDS: Folds = {
-  'session:created': (conversation, payload) => ({ ...conversation, system: payload.system ?? '' }),
+  // A fork's conversation came with its seed.
+  'session:created': (conversation, payload) => (payload.seed ? conversation : { ...conversation, system: payload.system ?? '' }),
   'hook:end': foldHook,
   'prompt:received': (conversation, payload) => {
     const waiting = new Map(conversation.waiting);

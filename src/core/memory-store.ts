@@ -50,6 +50,8 @@ export interface MemoryFilter {
   /** This project, memories without one, and preferences of any. */
   readonly aroundProject?: string;
   readonly type?: string;
+  /** Narrows what the reader may see to one scope; never widens it. */
+  readonly scope?: Exclude<Scope, 'archived'>;
   /** Every one of them; case does not matter. */
   readonly tags?: readonly string[];
   readonly who?: string;

@@ -156,8 +156,32 @@ const FOLDS: Folds = {
   },
 };
 
-/** The view a session begins with. */
+/** A view as plain data: Maps stand as lists of entries. */
+export function plainView({ prompts, approvals, decided, ...shown }: SessionView): Record<string, unknown> {
+  return { ...shown, prompts: [...prompts], approvals: [...approvals], decided: [...decided] };
+}
+
+export function restoreView(plain: Record<string, unknown>): SessionView {
+  const { prompts, approvals, decided, ...shown } = plain as { prompts: []; approvals: []; decided: [] };
+  return { ...(shown as unknown as SessionView), prompts: new Map(prompts), approvals: new Map(approvals), decided: new Map(decided) };
+}
+
+/** The view a session begins with; a fork has the prompts of the session it comes from. */
 export function createView(created: PayloadOf<'session:created'>, at: string): SessionView {
+  const fresh = freshView(created, at);
+  if (!created.seed) return fresh;
+  const parent = restoreView(structuredClone(created.seed.view));
+  const { title, queue, turn, turns, context } = parent.session;
+  return {
+    ...fresh,
+    prompts: parent.prompts,
+    approvals: parent.approvals,
+    decided: parent.decided,
+    session: { ...fresh.session, title: created.title || title, queue, turn, turns, context: { ...context, limit: created.contextLimit } },
+  };
+}
+
+function freshView(created: PayloadOf<'session:created'>, at: string): SessionView {
   return {
     session: {
       id: created.session,
@@ -167,6 +191,7 @@ export function createView(created: PayloadOf<'session:created'>, at: string): S
       project: created.project,
       parentId: created.parentSession,
       resumedFrom: created.resumedFrom,
+      forkedFrom: created.forkedFrom ?? null,
       harness: created.harness,
       provider: created.provider,
       model: created.model,

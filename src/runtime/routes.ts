@@ -2,6 +2,7 @@ import { daemonOperations } from '../contract/daemon.ts';
 import type { RuntimeOperations } from '../contract/runtime.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import { createApprovalService } from './approval-service.ts';
+import { forkSession } from './fork-service.ts';
 import { createHistoryService } from './history-service.ts';
 import { liveMachine, machineGraph, machineMermaid, machineRefs } from './machine-service.ts';
 import { listModels } from './model-list.ts';
@@ -30,6 +31,7 @@ export function createRuntimeHandlers(deps: RuntimeDeps, status: ReturnType<type
     abortTurn: sessions.abort,
     waitSession: sessions.wait,
     compactSession: sessions.compact,
+    forkSession: (input, context) => forkSession(deps, input, context),
     resumeSession: async ({ id }) => (await deps.supervisor.resume(id)).view.session,
     listChildren: sessions.children,
     prompt: prompts.prompt,

@@ -1,5 +1,6 @@
 import { type NamesOfKind, type PayloadOf, SIGNALS } from '../contract/catalog.ts';
 import type { RuntimeConfig } from '../contract/config.ts';
+import { daemonOperations } from '../contract/daemon.ts';
 import { type RuntimeOperations, runtimeOperations } from '../contract/runtime.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
@@ -18,7 +19,7 @@ import { createRuntimeHandlers, type RuntimeHandlers } from './routes.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 import { createSlots, slotsBySession } from './slots.ts';
 import { serveSocket } from './socket.ts';
-import { createStatusService } from './status-service.ts';
+import { createStatusService, DAEMON_HEALTH_TIMEOUT_MS } from './status-service.ts';
 import { streamAll, streamSession } from './streams.ts';
 import { Supervisor } from './supervisor.ts';
 
@@ -71,6 +72,7 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   );
   const status = createStatusService(deps);
   const handlers = createRuntimeHandlers(deps, status);
+  await checkDaemon(options);
   await noteDaemon(deps, 'daemon:start', { version: info.version, node: process.versions.node, pid: process.pid, machines: machineRefs() });
   return {
     handlers,
@@ -89,6 +91,15 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
       return outcome;
     },
   };
+}
+
+/** A daemon that is away is no reason not to start: sessions begin degraded and hooks find it when it is back. @source spec/native-runtime */
+async function checkDaemon({ daemon, logger }: RuntimeOptions): Promise<void> {
+  try {
+    await daemon.call(daemonOperations.daemonHealth, {}, { timeoutMs: DAEMON_HEALTH_TIMEOUT_MS });
+  } catch (error) {
+    logger.warn({ err: error, url: daemon.baseUrl }, 'the daemon does not answer; sessions begin without identity and memories');
+  }
 }
 
 /** Facts about the process itself stand in the stream `daemon`. */

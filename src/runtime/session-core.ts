@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto';
-import { createPureMachine, type PureStep } from '../../machines/pure-step.ts';
+import { createPureMachine, type PureMachine, type PureStep } from '../../machines/pure-step.ts';
 import { type SessionMachine, sessionMachine } from '../../machines/session.machine.ts';
 import type { InputEvent, OutputEvent } from '../../machines/session-context.ts';
 import type { PayloadOf, SignalName } from '../contract/catalog.ts';
 import type { SealedSignal, Signal } from '../contract/signal.ts';
 import { EMPTY_CONVERSATION, foldConversation } from '../core/conversation.ts';
+import { seededConversation, seededOutputs, seededSnapshot } from './session-seed.ts';
 import type { Cause, InputDraft, SessionCore, SessionSnapshot, SystemFact } from './session-state.ts';
 import { keepCause, SignalRecorder } from './signal-recorder.ts';
 
@@ -25,7 +26,7 @@ export function createFolding(machine: SessionMachine): Folding {
     advance(core, draft, now) {
       if (core === null) {
         if (draft.name !== 'session:created') throw new Error(`a session begins with session:created, not ${draft.name}`);
-        const begun = pure.begin({ at: now, created: draft.payload });
+        const begun = begin(pure, draft.payload, now);
         return record(emptyCore(draft.payload, now, begun.snapshot), draft, begun, now, []);
       }
       const at = Math.max(now, core.at);
@@ -37,7 +38,7 @@ export function createFolding(machine: SessionMachine): Folding {
       if (core === null) {
         if (signal.name !== 'session:created') throw new Error(`a session's log begins with session:created, not ${signal.name}`);
         const created = signal.payload as unknown as PayloadOf<'session:created'>;
-        return refold(emptyCore(created, at, pure.begin({ at, created }).snapshot), signal, at);
+        return refold(emptyCore(created, at, begin(pure, created, at).snapshot), signal, at);
       }
       if (signal.source.kind !== 'input') return refold(core, signal, at);
       const event = { type: signal.name, at, payload: signal.payload } as unknown as InputEvent;
@@ -54,6 +55,12 @@ export function note(core: SessionCore, fact: SystemFact, now: number): { core: 
   const recorder = new SignalRecorder(core, core.snapshot.context, Math.max(now, core.at));
   recorder.fact(fact);
   return { core: recorder.finish(core.snapshot, false), signals: recorder.signals };
+}
+
+function begin(pure: PureMachine<SessionMachine, InputEvent, OutputEvent>, created: PayloadOf<'session:created'>, at: number) {
+  if (!created.seed) return pure.begin({ at, created });
+  const snapshot = seededSnapshot(created.seed);
+  return { snapshot, said: seededOutputs(snapshot), steps: [] };
 }
 
 function refold(core: SessionCore, signal: Signal, at: number): SessionCore {
@@ -82,7 +89,7 @@ function emptyCore(created: PayloadOf<'session:created'>, now: number, snapshot:
     at: now,
     since: now,
     causes: new Map(),
-    conversation: EMPTY_CONVERSATION,
+    conversation: created.seed ? seededConversation(created.seed) : EMPTY_CONVERSATION,
   };
 }
 

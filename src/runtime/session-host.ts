@@ -243,6 +243,11 @@ export class SessionHost {
   }
 
   #apply(core: SessionCore, inputs: readonly InputEvent[]): void {
+    // Dropped while the commit was under way: the log has it, and the actor takes nothing any more.
+    if (this.#closed) {
+      this.#core = core;
+      return;
+    }
     for (const input of inputs) this.#actor.send(input);
     const moved = this.#actor.getSnapshot();
     if (moved.status === 'error') throw moved.error;

@@ -154,7 +154,7 @@ export function refuseEnded(ended: boolean, id: string): void {
 async function createdPayload(deps: RuntimeDeps, id: string, input: Input<'createSession'>, bodyDigest: string) {
   const resumed = input.resume ? await endedSession(deps, input.resume) : null;
   const agent = input.agent ?? resumed?.agent ?? DEFAULT_AGENT;
-  const known = await agentEntry(deps, agent);
+  const known = await requireAgent(deps, agent);
   if (input.parentId) await deps.supervisor.view(input.parentId);
   const chosen = chooseModel(deps, {
     provider: input.provider ?? known?.provider,
@@ -202,7 +202,7 @@ async function endedSession(deps: RuntimeDeps, id: string): Promise<Session> {
 }
 
 /** @throws AppError `unknown_agent` */
-async function agentEntry(deps: RuntimeDeps, name: string) {
+export async function requireAgent(deps: RuntimeDeps, name: string) {
   if (name === DEFAULT_AGENT) return undefined;
   const { agents } = await deps.daemon.call(daemonOperations.listAgents, {});
   const entry = agents.find((agent) => agent.name === name);

@@ -1,5 +1,5 @@
 import { SESSION_MACHINE_VERSION, sessionMachine } from '../../machines/session.machine.ts';
-import type { SessionView } from '../core/session-view.ts';
+import { plainView, restoreView } from '../core/session-view.ts';
 import type { Snapshot } from '../core/signal-log.ts';
 import type { FoldedSession, SessionCore, SessionSnapshot } from './session-state.ts';
 
@@ -17,27 +17,20 @@ interface Stored {
   readonly causes: [string, never][];
   readonly conversation: Omit<SessionCore['conversation'], 'waiting'>;
   readonly waiting: [string, never][];
-  readonly view: Omit<SessionView, 'prompts' | 'approvals' | 'decided'>;
-  readonly prompts: [string, never][];
-  readonly approvals: [string, never][];
-  readonly decided: [string, never][];
+  readonly view: Record<string, unknown>;
 }
 
 /** The fold at this point, as the log keeps it: a cache, and only that. */
 export function takeSnapshot({ core, view }: FoldedSession): Snapshot {
   const { snapshot, causes, conversation, ...rest } = core;
   const { waiting, ...spoken } = conversation;
-  const { prompts, approvals, decided, ...shown } = view;
   const stored: Stored = {
     core: rest,
     machine: sessionMachine.getPersistedSnapshot(snapshot as never),
     causes: [...causes] as never,
     conversation: spoken,
     waiting: [...waiting] as never,
-    view: shown,
-    prompts: [...prompts] as never,
-    approvals: [...approvals] as never,
-    decided: [...decided] as never,
+    view: plainView(view),
   };
   return { seq: core.seq, version: SNAPSHOT_VERSION, body: JSON.stringify(stored) };
 }
@@ -52,13 +45,7 @@ export function restoreSnapshot(snapshot: Snapshot | null): FoldedSession | null
     causes: new Map(stored.causes),
     conversation: { ...stored.conversation, waiting: new Map(stored.waiting) },
   } as SessionCore;
-  const view = {
-    ...stored.view,
-    prompts: new Map(stored.prompts),
-    approvals: new Map(stored.approvals),
-    decided: new Map(stored.decided),
-  } as SessionView;
-  return { core, view };
+  return { core, view: restoreView(stored.view) };
 }
 
 function restoreMachine(persisted: unknown): SessionSnapshot {

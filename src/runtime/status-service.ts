@@ -9,7 +9,7 @@ import type { RuntimeDeps } from './runtime-deps.ts';
 const DELAY_RESOLUTION_MS = 20;
 const NANOSECONDS_PER_MS = 1e6;
 /** The daemon counts as away when it takes longer than this to say that it is well; unit: milliseconds. */
-const DAEMON_HEALTH_TIMEOUT_MS = 1_000;
+export const DAEMON_HEALTH_TIMEOUT_MS = 1_000;
 
 /** Health and description of the runtime. */
 export function createStatusService(deps: RuntimeDeps) {

@@ -70,7 +70,7 @@ export async function sessionReaderOptions(
     deltas,
     snapshot: () => ({ session: view().session, head: view().session.seq }),
     head: () => Math.max(view().session.seq, deps.hub.headOf(id)),
-    ended: () => view().session.state === 'ended',
+    ended: () => view().session.state === 'ended' || deps.hub.hasEnded(id),
   };
 }
 

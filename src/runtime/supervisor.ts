@@ -90,10 +90,12 @@ export class Supervisor {
       const { firstGseq } = await this.#deps.log.append({ stream, epoch: 0, expected: 0, signals, card });
       const stored = signals.map((signal, index): Signal => ({ ...signal, gseq: firstGseq + index }));
       for (const signal of stored) foldView(view, signal);
-      const actor = this.#startActor(created.session, { input: { at: core.at, created } });
+      const seeded = created.seed && { snapshot: sessionMachine.getPersistedSnapshot(core.snapshot as never) };
+      const actor = this.#startActor(created.session, seeded ?? { input: { at: core.at, created } });
       const host = this.#adopt({ core: { ...core, snapshot: actor.getSnapshot() }, view }, actor, 0);
       this.#deps.hub.publish(created.session, stored);
-      host.begin(false);
+      // What was in flight where a fork was taken may have had its effect there.
+      host.begin(created.seed !== undefined);
       return host;
     });
   }

@@ -37,9 +37,14 @@ export class DeltaCursor {
   /** The reader stands behind this stored signal now. `before`: it was behind it already when it connected. */
   pass(signal: Signal, before: boolean): void {
     if (!before) this.#resumeAt = 0;
-    const { key, purpose, content } = signal.payload as { key: string; purpose: string; content: string };
+    const { key, purpose, content, restarted } = signal.payload as { key: string; purpose: string; content: string; restarted?: string[] };
     if (key === this.#key && signal.name === 'thinking:complete') this.#thinkingChars = content.length;
     if (key === this.#key && (signal.name === 'harness:end' || signal.name === 'harness:error')) this.#key = null;
+    // A call that was under way when the process died is made again and says everything anew.
+    if (signal.name === 'session:resumed' && this.#key !== null && restarted?.includes(this.#key)) {
+      this.#sent = before ? this.#resumeAt : 0;
+      this.#thinkingChars = 0;
+    }
     if (signal.name !== 'harness:start') return;
     this.#key = purpose === 'answer' ? key : null;
     this.#parent = signal.id;

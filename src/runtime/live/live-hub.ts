@@ -42,6 +42,11 @@ interface SessionLive {
   progress: Progress[];
   progressCount: number;
   recent: Signal[];
+  /** Newest number published; stays when the signals are no longer kept. */
+  head: number;
+  ended: boolean;
+  /** The session left memory while readers stayed: goes with the last of them. */
+  leaves: boolean;
   readers: Set<() => void>;
 }
 
@@ -84,7 +89,10 @@ export class LiveHub {
   /** Committed signals of one session, in order. */
   publish(session: string, signals: readonly Signal[]): void {
     const live = this.#live(session);
+    live.leaves = false;
     for (const signal of signals) {
+      live.head = signal.seq;
+      if (signal.name === 'session:ended') live.ended = true;
       this.#observer?.observe(signal);
       live.recent.push(signal);
       this.#insert(signal);
@@ -133,7 +141,12 @@ export class LiveHub {
 
   /** Newest number this process has published for a session, 0 when none. */
   headOf(session: string): number {
-    return this.#sessions.get(session)?.recent.at(-1)?.seq ?? 0;
+    return this.#sessions.get(session)?.head ?? 0;
+  }
+
+  /** This process has published the session's end. */
+  hasEnded(session: string): boolean {
+    return this.#sessions.get(session)?.ended ?? false;
   }
 
   /** Signals of a session after `seq`, or null when they are not all in memory any more. */
@@ -173,6 +186,7 @@ export class LiveHub {
     live.readers.add(wake);
     return () => {
       live.readers.delete(wake);
+      if (live.leaves) this.forget(session);
     };
   }
 
@@ -184,13 +198,15 @@ export class LiveHub {
   /** A session left memory: its running text is over. What readers still need stands in the log. */
   forget(session: string): void {
     const live = this.#sessions.get(session);
-    if (live && live.readers.size === 0) this.#sessions.delete(session);
+    if (!live) return;
+    live.leaves = true;
+    if (live.readers.size === 0) this.#sessions.delete(session);
   }
 
   #live(session: string): SessionLive {
     let live = this.#sessions.get(session);
     if (!live) {
-      live = { running: null, progress: [], progressCount: 0, recent: [], readers: new Set() };
+      live = { running: null, progress: [], progressCount: 0, recent: [], head: 0, ended: false, leaves: false, readers: new Set() };
       this.#sessions.set(session, live);
     }
     return live;

@@ -1,0 +1,80 @@
+import type { ParsedInputOf } from '../contract/operation.ts';
+import type { Session } from '../contract/session.ts';
+import type { sessionOperations } from '../contract/session-operations.ts';
+import type { Signal } from '../contract/signal.ts';
+import { newId } from '../core/clock.ts';
+import { AppError } from '../core/errors.ts';
+import type { RequestContext } from '../core/operation-call.ts';
+import { sessionMachineRef } from './machine-service.ts';
+import { chooseModel } from './model-choice.ts';
+import type { RuntimeDeps } from './runtime-deps.ts';
+import { foldSession } from './session-fold.ts';
+import { takeSeed } from './session-seed.ts';
+import { requireAgent } from './session-service.ts';
+import type { InputDraft } from './session-state.ts';
+
+type Input = ParsedInputOf<(typeof sessionOperations)['forkSession']>;
+
+/** POST /session/:id/fork. The parent is read, never touched. */
+export async function forkSession(deps: RuntimeDeps, input: Input, context: RequestContext): Promise<Session> {
+  const { id, replaceInput } = input;
+  const replaced = replaceInput && (await inputAt(deps, id, input.at));
+  const until = replaced ? replaced.seq - 1 : input.at;
+  const folded = await foldSession(deps.log, id, until);
+  if (until !== undefined && folded.core.seq < until) {
+    throw new AppError('invalid_cursor', { detail: `session ${id} has ${folded.core.seq} signals, not ${until}` });
+  }
+  const parent = folded.view.session;
+  const agent = input.agent ?? parent.agent;
+  await requireAgent(deps, agent);
+  const session = newId('ses');
+  const choosesModel = input.provider !== undefined || input.model !== undefined;
+  const chosen = choosesModel ? chooseModel(deps, { provider: input.provider ?? parent.provider, model: input.model }) : undefined;
+  const { provider, model, context: window } = parent;
+  const host = await deps.supervisor.create(
+    {
+      session,
+      key: session,
+      agent,
+      project: parent.project,
+      title: input.title ?? parent.title,
+      harness: parent.harness,
+      provider,
+      model,
+      contextLimit: window.limit,
+      ...chosen,
+      parentSession: null,
+      resumedFrom: null,
+      tools: folded.core.allowedTools === null ? null : [...folded.core.allowedTools],
+      bypassed: parent.bypassed,
+      metadata: parent.metadata,
+      machine: sessionMachineRef(),
+      limits: { ...folded.core.snapshot.context.limits },
+      summary: folded.core.snapshot.context.summary,
+      forkedFrom: { session: id, seq: folded.core.seq },
+      seed: takeSeed(folded, { session, ...chosen }),
+    },
+    context.client,
+  );
+  if (replaced) {
+    const draft = {
+      name: replaced.name,
+      payload: { ...replaced.payload, ...replaceInput },
+      client: context.client,
+    } as unknown as InputDraft;
+    await host.handle(() => [draft]);
+  }
+  return host.view.session;
+}
+
+async function inputAt(deps: RuntimeDeps, id: string, at: number | undefined): Promise<Signal> {
+  if (at === undefined || at < 2)
+    throw new AppError('invalid_request', { detail: 'replaceInput needs at: the number of the input signal it replaces' });
+  const signal = (await deps.log.read(`session:${id}`, at - 1, 1))[0];
+  if (signal?.source.kind === 'input') return signal;
+  const found = signal ? `a ${signal.source.kind} signal (${signal.name})` : 'not there';
+  throw new AppError('invalid_request', {
+    detail: `signal ${at} is ${found}; only inputs can be replaced`,
+    errors: [{ pointer: '/at', detail: 'must be an input signal' }],
+  });
+}
