@@ -7,7 +7,10 @@ export const COMPACTION_FAILURES_MAX = 2;
 
 const named = (guard: Guard): Guard => guard;
 /** Only for the outcome of work in flight: one that was given up and comes after all must not pass for that of other work. */
-const answering = (guard: Guard): Guard => (args) => answersPending(args.context, args.event) && guard(args);
+const answering =
+  (guard: Guard): Guard =>
+  (args) =>
+    answersPending(args.context, args.event) && guard(args);
 const turnOpen = ({ context }: { context: SessionContext }) => context.turn !== null;
 
 /** Every branch of the session machine, by the name its graph shows. */

@@ -1,6 +1,6 @@
 import { AppError, isAppError } from '../core/errors.ts';
+import { type SseEvent, SseParser } from '../core/sse-parser.ts';
 import { readProblem, unreachable } from './http-transport.ts';
-import { type SseEvent, SseParser } from './sse-parser.ts';
 
 /** A server sends a heartbeat every 10 s; a stream silent for longer than this is dead; unit: milliseconds. */
 export const SSE_WATCHDOG_MS = 25_000;
@@ -8,7 +8,7 @@ export const SSE_WATCHDOG_MS = 25_000;
 export const SSE_RECONNECT_MS = 1_000;
 export const SSE_RECONNECT_MS_MAX = 30_000;
 
-export type { SseEvent } from './sse-parser.ts';
+export type { SseEvent } from '../core/sse-parser.ts';
 
 export interface ReadSseOptions {
   /** Resume after this id. */

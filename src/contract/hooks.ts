@@ -138,7 +138,7 @@ export const hookOperations = {
     id: 'hookRecall',
     path: '/api/hooks/recall',
     summary: 'Search memories for a session. Silent under bypass.',
-    input: z.object({ ...RecallFilters, ...caller }),
+    input: z.object({ ...RecallFilters, ...caller, scope: Scope.exclude(['archived']).optional() }),
     output: z.object({
       results: z.array(RecalledMemory),
       memories: z.array(RecalledMemory),

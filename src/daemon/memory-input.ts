@@ -64,6 +64,7 @@ export interface RecallFields {
   readonly limit: number;
   readonly project?: string;
   readonly type?: string;
+  readonly scope?: MemoryFilter['scope'];
   readonly tags?: string[] | string | null;
   readonly who?: string;
   readonly pinned?: boolean;
@@ -84,6 +85,7 @@ export function recallQuery(fields: RecallFields, project: Pick<MemoryFilter, 'p
     filter: {
       ...project,
       type: fields.type,
+      scope: fields.scope,
       tags: tagList(fields.tags),
       who: fields.who,
       pinned: fields.pinned,

@@ -81,7 +81,9 @@ function splitInput(operation: Operation, input: JsonSchema): InputParts {
     if (inQuery(name)) parameters.push({ name, in: 'query', required: bodyless && required.has(name), schema });
     if (!bodyless) rest[operation.wireNames?.[name] ?? name] = schema;
   }
-  return { parameters, body: bodyless ? undefined : requestBody(operation, input, rest, required) };
+  // A path field is required of the path alone: on the wire its name may be another field's.
+  const inBody = [...required].filter((name) => !inPath.has(name)).map((name) => operation.wireNames?.[name] ?? name);
+  return { parameters, body: bodyless ? undefined : requestBody(operation, input, rest, new Set(inBody)) };
 }
 
 function requestBody(

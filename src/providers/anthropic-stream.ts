@@ -4,7 +4,8 @@ import { AppError } from '../core/errors.ts';
 import type { CompletionChunk, CompletionResult, StopReason, ThinkingPart, ToolCall } from '../core/provider.ts';
 import { redactedSignature } from './anthropic-request.ts';
 import { eventsWithFinal, parseToolCall } from './completion.ts';
-import { cutError, type FaultContext } from './errors.ts';
+import { cutError, type FaultContext, streamFault } from './errors.ts';
+import { EventReader } from './streamed-answer.ts';
 
 type StreamEvent = Anthropic.RawMessageStreamEvent;
 
@@ -33,6 +34,24 @@ const STOP_REASONS: Readonly<Record<string, StopReason>> = {
   stop_sequence: 'stop_sequence',
   refusal: 'refusal',
 };
+
+/** The events of a streamed answer. Pings say nothing, and an event without a name is none of this API's. */
+export function anthropicEvents(context: FaultContext, response: Response): EventReader<StreamEvent> {
+  return new EventReader(response, ({ event, data }) => {
+    if (event === 'ping' || event === 'message') return undefined;
+    if (event === 'error') throw streamFault(parseOr(data), context);
+    return JSON.parse(data) as StreamEvent;
+  });
+}
+
+/** Some gateways write their error as plain text. */
+function parseOr(data: string): unknown {
+  try {
+    return JSON.parse(data);
+  } catch {
+    return data;
+  }
+}
 
 /** Chunks of a Messages stream; the last one is `done`, after `message_stop` only. */
 export async function* foldAnthropic(

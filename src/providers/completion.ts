@@ -5,6 +5,8 @@ import { linkAbort } from './transport.ts';
 
 /** How long the rest of a stream is read after its final event, in ms, so that the socket goes back to the pool. */
 const REST_TIMEOUT_MS = 500;
+/** Events after the final one that are waited for; the APIs send at most two. */
+const REST_EVENTS_MAX = 16;
 /** Rough length of a token, for servers that do not count. */
 const CHARS_PER_TOKEN = 4;
 
@@ -21,10 +23,12 @@ export async function* guardStream(
   signal?.throwIfAborted();
   const controller = new AbortController();
   const unlink = linkAbort(signal, controller);
+  let whole = false;
   try {
     for await (const chunk of open(controller.signal)) {
       // The SDKs end quietly when they are aborted; a delta that was under way must not look like progress.
       signal?.throwIfAborted();
+      whole = chunk.type === 'done';
       yield chunk;
     }
     signal?.throwIfAborted();
@@ -32,7 +36,8 @@ export async function* guardStream(
     throw signal?.aborted ? signal.reason : toProviderError(error, context);
   } finally {
     unlink();
-    controller.abort();
+    // After a whole answer the connection is released, not closed.
+    if (!whole) controller.abort();
   }
 }
 
@@ -56,9 +61,15 @@ export async function* eventsWithFinal<T>(source: AsyncIterable<T>, isFinal: (ev
       yield step.value;
     }
   } finally {
-    // Not awaited: a source that hangs would never settle, and the abort that follows ends it.
-    iterator.return?.().catch(() => undefined);
+    // Not awaited: the answer is told without waiting for what the server may still send.
+    void release(iterator, final);
   }
+}
+
+/** Reads the rest of a whole answer, so that its connection serves the next call; anything else is closed. Never rejects. */
+async function release<T>(iterator: AsyncIterator<T>, final: boolean): Promise<void> {
+  for (let events = 0; final && events < REST_EVENTS_MAX && !(await lateEvent(iterator)).done; events += 1);
+  await iterator.return?.().catch(() => undefined);
 }
 
 async function lateEvent<T>(iterator: AsyncIterator<T>): Promise<IteratorResult<T>> {

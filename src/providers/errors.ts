@@ -77,6 +77,11 @@ export function eventError(fault: WireFault, context: FaultContext): AppError {
   return new AppError(REFUSED.test(name) ? 'provider_refused' : 'provider_failed', { detail });
 }
 
+/** The same for the whole event, whatever envelopes are around the error. */
+export function streamFault(body: unknown, context: FaultContext): AppError {
+  return eventError(wireFault(body) ?? {}, context);
+}
+
 /**
  * Milliseconds a provider asks to wait: `retry-after-ms`, else `retry-after` as seconds or as an HTTP date.
  *

@@ -1,6 +1,7 @@
 import type OpenAI from 'openai';
-import type { FaultContext } from './errors.ts';
+import { type FaultContext, streamFault } from './errors.ts';
 import type { ProviderSettings } from './settings.ts';
+import { EventReader } from './streamed-answer.ts';
 import { createWatchedFetch } from './transport.ts';
 
 /** A client of the OpenAI SDK, which is loaded here, at the first call. Retries of the SDK are off, and it reads no environment. */
@@ -21,6 +22,18 @@ export async function loadOpenaiClient(settings: ProviderSettings, baseURL: stri
     // The SDK would print pieces of the conversation when a stream is broken.
     logLevel: 'off',
     defaultHeaders: { ...(settings.apiKey ? {} : { authorization: null }), ...settings.headers },
+  });
+}
+
+/** The events of a streamed answer of either OpenAI API, without the word that ends it; nothing after that counts. */
+export function openaiEvents<T>(context: FaultContext, response: Response): EventReader<T> {
+  let done = false;
+  return new EventReader(response, ({ event, data }) => {
+    done ||= data === '[DONE]';
+    if (done) return undefined;
+    const parsed = JSON.parse(data) as T & { error?: unknown };
+    if (event === 'error' || parsed?.error) throw streamFault(parsed, context);
+    return parsed;
   });
 }
 

@@ -5,7 +5,7 @@ import { chatParams } from './chat-request.ts';
 import { foldChat } from './chat-stream.ts';
 import { drainStream, guardStream, promptChars } from './completion.ts';
 import { createModelList } from './model-list.ts';
-import { bearerHeaders, loadOpenaiClient } from './openai-client.ts';
+import { bearerHeaders, loadOpenaiClient, openaiEvents } from './openai-client.ts';
 import { faultContext, type ProbedProvider, type ProviderSettings } from './settings.ts';
 
 /** Where Ollama answers when nothing else is configured. */
@@ -36,8 +36,8 @@ export function createOpenaiCompatibleProvider(given: ProviderSettings): ProbedP
       loading ??= loadOpenaiClient(settings, baseUrl, context);
       const [client, model] = await Promise.all([loading, chooseModel(options.model ?? defaultModel)]);
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
-      const chunks = await client.chat.completions.create(chatParams({ model, messages, options }), { signal, headers });
-      yield* foldChat({ context, model, promptChars: promptChars(messages, options.systemPrompt) }, chunks);
+      const response = await client.chat.completions.create(chatParams({ model, messages, options }), { signal, headers }).asResponse();
+      yield* foldChat({ context, model, promptChars: promptChars(messages, options.systemPrompt) }, openaiEvents(context, response));
     });
 
   return {

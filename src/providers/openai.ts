@@ -2,7 +2,7 @@ import type OpenAI from 'openai';
 import type { CompletionChunk, CompletionOptions, Message } from '../core/provider.ts';
 import { drainStream, guardStream, promptChars } from './completion.ts';
 import { createModelList } from './model-list.ts';
-import { bearerHeaders, loadOpenaiClient } from './openai-client.ts';
+import { bearerHeaders, loadOpenaiClient, openaiEvents } from './openai-client.ts';
 import { openaiParams } from './openai-request.ts';
 import { foldOpenai } from './openai-stream.ts';
 import { knownModelIds } from './prices.ts';
@@ -37,8 +37,8 @@ export function createOpenaiProvider(settings: ProviderSettings): ProbedProvider
       const model = options.model ?? defaultModel;
       const params = openaiParams({ model, messages, options, override: settings.models?.[model] });
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
-      const events = await client.responses.create(params, { signal, headers });
-      yield* foldOpenai({ context, model, promptChars: promptChars(messages, options.systemPrompt) }, events);
+      const response = await client.responses.create(params, { signal, headers }).asResponse();
+      yield* foldOpenai({ context, model, promptChars: promptChars(messages, options.systemPrompt) }, openaiEvents(context, response));
     });
 
   return {

@@ -1,42 +1,48 @@
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
 import { AppError } from '../core/errors.ts';
 import { cutError, type FaultContext, stallError } from './errors.ts';
+import { StreamedAnswer } from './streamed-answer.ts';
 
-/** Largest streamed answer in bytes; protects the memory against a server that never ends. */
-const ANSWER_BYTES_MAX = 67_108_864;
 /** Bytes of an error body that are read; the rest is left. */
 const ERROR_BODY_BYTES_MAX = 65_536;
+/** What a Response can carry. */
+const STATUS_MIN = 200;
+const STATUS_MAX = 599;
+/** Statuses that have no body. */
+const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
 
 type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
 /**
- * A fetch for streamed answers that the SDKs are given. It throws AppErrors where only the bytes show what went wrong:
+ * A fetch for streamed answers that the SDKs are given; a success is a StreamedAnswer. It uses node:http, which takes half the time of
+ * the built-in fetch for an answer of many small pieces. It throws AppErrors where only the bytes show what went wrong:
  * `provider_timeout` when neither headers nor a byte come within the stall limit (the clock runs only while somebody reads,
  * so a slow reader is not a stalled server), `provider_stream_cut` when the socket breaks after the headers,
  * `provider_malformed` for a page or a document in place of an event stream. Redirects are not followed: they would carry the key away.
  */
 export function createWatchedFetch(context: FaultContext): Fetch {
-  return async (input, init) => {
-    const controller = new AbortController();
-    const unlink = linkAbort(init?.signal ?? undefined, controller);
-    const watch = createWatch(context, controller);
+  return async (input, init = {}) => {
+    const signal = init.signal ?? undefined;
+    signal?.throwIfAborted();
+    const request = open(input instanceof Request ? input.url : input, init);
+    const abort = () => request.destroy(signal?.reason instanceof Error ? signal.reason : undefined);
+    signal?.addEventListener('abort', abort, { once: true });
+    const unlink = () => signal?.removeEventListener('abort', abort);
     try {
-      watch.start();
-      const response = await fetch(input, { ...init, signal: controller.signal, redirect: 'manual' });
-      watch.stop();
-      const fault = unreadable(response, context);
-      if (fault) {
-        controller.abort();
-        throw fault;
-      }
-      if (!response.body) {
+      const message = await answered(request, context, signal);
+      const head = responseHead(message, context);
+      if (head.status > 299) {
+        const body = BODILESS.has(head.status) ? null : await errorBody(message, context, signal);
         unlink();
-        return response;
+        return new Response(body, head);
       }
-      const body = watchedBody({ body: response.body, ok: response.ok, context, controller, watch, unlink });
-      return new Response(body, { status: response.status, statusText: response.statusText, headers: response.headers });
+      const fault = unreadable(message, context);
+      if (fault) throw fault;
+      return new StreamedAnswer({ message, head, context, signal, unlink });
     } catch (error) {
-      watch.stop();
       unlink();
+      request.destroy();
       throw error;
     }
   };
@@ -51,95 +57,83 @@ export function linkAbort(signal: AbortSignal | undefined, controller: AbortCont
   return () => signal.removeEventListener('abort', forward);
 }
 
-interface Watch {
-  start(): void;
-  stop(): void;
-}
-
-function createWatch(context: FaultContext, controller: AbortController): Watch {
-  let timer: NodeJS.Timeout | undefined;
-  return {
-    start: () => {
-      timer = setTimeout(() => controller.abort(stallError(context)), context.stallTimeoutMs);
+/** The default agents keep connections and know the proxies of the environment where Node is told to use them. */
+function open(url: string | URL, { method = 'GET', headers, body }: RequestInit): ClientRequest {
+  const text = typeof body === 'string' ? body : undefined;
+  const send = String(url).startsWith('https:') ? httpsRequest : httpRequest;
+  const request = send(url, {
+    method,
+    headers: {
+      ...Object.fromEntries(new Headers(headers)),
+      // Compressing an event stream would hold its pieces back.
+      'accept-encoding': 'identity',
+      ...(text === undefined ? {} : { 'content-length': String(Buffer.byteLength(text)) }),
     },
-    stop: () => clearTimeout(timer),
-  };
+  });
+  request.end(text);
+  return request;
 }
 
-interface BodyInput {
-  readonly body: ReadableStream<Uint8Array>;
-  readonly ok: boolean;
-  readonly context: FaultContext;
-  readonly controller: AbortController;
-  readonly watch: Watch;
-  readonly unlink: () => void;
+/** The head of the answer. Rejects with the fault of the connection, the reason of the abort, or `provider_timeout`. */
+function answered(request: ClientRequest, context: FaultContext, signal: AbortSignal | undefined): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const timer = setTimeout(() => request.destroy(stallError(context)), context.stallTimeoutMs);
+  request.on('error', (error) => {
+    clearTimeout(timer);
+    reject(signal?.aborted ? signal.reason : error);
+  });
+  request.once('response', (message) => {
+    clearTimeout(timer);
+    resolve(message);
+  });
+  return promise;
 }
 
-function watchedBody({ body, ok, context, controller, watch, unlink }: BodyInput): ReadableStream<Uint8Array> {
-  const reader = body.getReader();
+function responseHead(message: IncomingMessage, context: FaultContext) {
+  const status = message.statusCode ?? 0;
+  if (status < STATUS_MIN || status > STATUS_MAX) {
+    throw new AppError('provider_malformed', { detail: `${context.id}: ${context.origin} answered with status ${status}` });
+  }
+  const headers = new Headers();
+  for (let index = 0; index + 1 < message.rawHeaders.length; index += 2)
+    headers.append(message.rawHeaders[index]!, message.rawHeaders[index + 1]!);
+  return { status, statusText: message.statusMessage ?? '', headers };
+}
+
+/** The text of an error, as far as it comes; what is too long or breaks off is cut. */
+async function errorBody(message: IncomingMessage, context: FaultContext, signal: AbortSignal | undefined): Promise<string> {
+  const timer = setTimeout(() => message.destroy(stallError(context)), context.stallTimeoutMs);
+  const chunks: Buffer[] = [];
   let bytes = 0;
-  const read = async (): Promise<Uint8Array | undefined> => {
-    watch.start();
-    try {
-      const { value } = await reader.read();
-      return value;
-    } catch (error) {
-      if (controller.signal.aborted) throw controller.signal.reason;
-      // Node's fetch has a limit of its own, five minutes, which a longer stall limit runs into.
-      if (timedOut(error)) throw stallError(context);
-      throw new AppError('provider_stream_cut', {
-        detail: cutError(context, 'the connection broke in the middle of the answer').detail,
-        cause: error,
-      });
-    } finally {
-      watch.stop();
+  try {
+    for await (const chunk of message as AsyncIterable<Buffer>) {
+      timer.refresh();
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes > ERROR_BODY_BYTES_MAX) break;
     }
-  };
-  return new ReadableStream<Uint8Array>(
-    {
-      pull: async (out) => {
-        try {
-          const value = await read();
-          bytes += value?.byteLength ?? 0;
-          if (ok && bytes > ANSWER_BYTES_MAX)
-            throw new AppError('provider_malformed', { detail: `${context.id}: the answer passed ${ANSWER_BYTES_MAX} bytes` });
-          if (value) out.enqueue(value);
-          const enough = !ok && bytes > ERROR_BODY_BYTES_MAX;
-          if (enough) controller.abort();
-          if (!value || enough) {
-            unlink();
-            out.close();
-          }
-        } catch (error) {
-          unlink();
-          controller.abort();
-          throw error;
-        }
-      },
-      cancel: async (reason) => {
-        unlink();
-        await reader.cancel(reason);
-      },
-    },
-    { highWaterMark: 0 },
-  );
-}
-
-function timedOut(error: unknown): boolean {
-  const cause = error instanceof Error ? (error.cause as { code?: unknown } | undefined) : undefined;
-  return cause?.code === 'UND_ERR_BODY_TIMEOUT';
+  } catch (error) {
+    if (signal?.aborted) throw signal.reason;
+    if (error instanceof AppError) throw error;
+    throw new AppError('provider_stream_cut', {
+      detail: cutError(context, 'the connection broke in the middle of the answer').detail,
+      cause: error,
+    });
+  } finally {
+    clearTimeout(timer);
+  }
+  return Buffer.concat(chunks).toString('utf8');
 }
 
 /** Why a response with status 200 cannot be an event stream, if so. */
-function unreadable(response: Response, context: FaultContext): AppError | undefined {
-  if (!response.ok) return undefined;
-  const type = (response.headers.get('content-type') ?? '').split(';')[0]!.trim().toLowerCase();
+function unreadable({ statusCode, headers }: IncomingMessage, context: FaultContext): AppError | undefined {
+  const type = (headers['content-type'] ?? '').split(';')[0]!.trim().toLowerCase();
   if (type === 'text/html' || type === 'application/json') {
     return new AppError('provider_malformed', {
       detail: `${context.id}: ${context.origin} answered ${type} where an event stream was asked for`,
     });
   }
-  if (response.status === 204 || response.headers.get('content-length') === '0') {
+  if (statusCode === 204 || headers['content-length'] === '0') {
     return new AppError('provider_malformed', { detail: `${context.id}: ${context.origin} answered nothing` });
   }
   return undefined;

@@ -71,6 +71,7 @@ function conditionsOf(filter: MemoryFilter): Condition[] {
   const add = (sql: string, ...values: SQLInputValue[]): void => void conditions.push({ sql, values });
   if (filter.project !== undefined) add('m.project = ?', filter.project);
   if (filter.aroundProject !== undefined) add(`(m.project = ? OR m.project IS NULL OR m.type = 'preference')`, filter.aroundProject);
+  if (filter.scope !== undefined) add('m.scope = ?', filter.scope);
   if (filter.type !== undefined) add('m.type = ?', filter.type);
   for (const tag of filter.tags ?? []) add(`instr(',' || lower(m.tags) || ',', ',' || lower(?) || ',') > 0`, tag);
   if (filter.who !== undefined) add('m.who = ?', filter.who);

@@ -1,4 +1,4 @@
-import { open } from './requirements.row.ts';
+import { open, tested } from './requirements.row.ts';
 
 /** Promises of spec/multi-agent about the command line, the connectors, the dashboard and the setup wizard. */
 export const AGENT_SURFACE_REQUIREMENTS = {
@@ -52,7 +52,7 @@ export const AGENT_SURFACE_REQUIREMENTS = {
     'dashboard.agents.none': open('The dashboard shows a single identity when there are no agents'),
   },
   Verification: {
-    'agents.verify.single-agent': open('An installation without roster answers every call as before'),
+    'agents.verify.single-agent': tested('An installation without roster answers every call as before'),
     'agents.verify.add': open('signet agent add dot creates agents/dot with SOUL.md and IDENTITY.md'),
     'agents.verify.list': open('signet agent list shows the roster with resolved skills'),
     'agents.verify.remember': open('signet remember --agent dot stores agent_id dot with scope global'),
@@ -60,7 +60,7 @@ export const AGENT_SURFACE_REQUIREMENTS = {
     'agents.verify.recall': open('signet recall --agent dot finds global memories and private ones of dot'),
     'agents.verify.recall-global': open('signet recall without --agent finds global memories only'),
     'agents.verify.dashboard': open('The dashboard shows roster and cards, and its memory view follows the selection'),
-    'agents.verify.api': open('GET /api/agents names the agents that the daemon discovered'),
+    'agents.verify.api': tested('GET /api/agents names the agents that the daemon discovered'),
     'agents.verify.openclaw': open('openclaw.json holds agents.list entries after a sync'),
     'agents.verify.watch': open('A file change below agents/dot/ logs a sync of dot only'),
     'agents.verify.remove': open('signet agent remove dot archives its memories and shortens the roster'),

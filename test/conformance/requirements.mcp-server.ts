@@ -1,4 +1,4 @@
-import { open } from './requirements.row.ts';
+import { open, tested } from './requirements.row.ts';
 
 /** Promises of spec/mcp-server about transports, discovery, authentication and errors. */
 export const MCP_SERVER_REQUIREMENTS = {
@@ -7,10 +7,10 @@ export const MCP_SERVER_REQUIREMENTS = {
   },
   'Discovery Protocol': {
     'cli.install.registers-mcp': open('signet install registers the MCP server in the configuration of each harness'),
-    'cli.daemon.start': open('signet daemon start starts the daemon'),
+    'cli.daemon.start': tested('signet daemon start starts the daemon'),
     'mcp.http.address': open('The MCP server answers at http://localhost:3850/mcp by default'),
-    'mcp.env.signet-port': open('SIGNET_PORT changes the port of the daemon; default 3850'),
-    'mcp.env.signet-host': open('SIGNET_HOST changes the host of the daemon; default localhost'),
+    'mcp.env.signet-port': tested('SIGNET_PORT changes the port of the daemon; default 3850'),
+    'mcp.env.signet-host': tested('SIGNET_HOST changes the host of the daemon; default localhost'),
     'mcp.initialize': open('initialize with protocol version 2025-03-26 is answered with the server capabilities'),
   },
   'Transports: Streamable HTTP': {
@@ -37,7 +37,7 @@ export const MCP_SERVER_REQUIREMENTS = {
     'mcp.manual-setup': open('A harness that is configured by hand to run signet-mcp gets all tools'),
   },
   Authentication: {
-    'auth.local': open('In local mode requests need no authentication'),
+    'auth.local': tested('In local mode requests need no authentication'),
     'auth.team': open('In team mode an HTTP request without a valid Bearer token is refused'),
     'auth.team.stdio': open('In team mode signet-mcp reaches the daemon with its own credentials'),
     'auth.hybrid.local': open('In hybrid mode requests from localhost need no token'),

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { SseParser } from '../../src/client/sse-parser.ts';
+import { SseParser } from '../../src/core/sse-parser.ts';
 import { readSse, type SseEvent } from '../../src/client/sse-reader.ts';
 import { AppError } from '../../src/core/errors.ts';
 import { encodeFrame, type SseWriter } from '../../src/http/sse.ts';

@@ -1,0 +1,145 @@
+import type { IncomingMessage } from 'node:http';
+import { AppError } from '../core/errors.ts';
+import { type SseEvent, SseParser } from '../core/sse-parser.ts';
+import { cutError, type FaultContext, stallError } from './errors.ts';
+
+/** Largest streamed answer in bytes; protects the memory against a server that never ends. */
+const ANSWER_BYTES_MAX = 67_108_864;
+
+interface AnswerInput {
+  readonly message: IncomingMessage;
+  readonly head: { readonly status: number; readonly statusText: string; readonly headers: Headers };
+  readonly context: FaultContext;
+  readonly signal: AbortSignal | undefined;
+  /** Called once, when the answer needs its signal no more. */
+  readonly unlink: () => void;
+}
+
+/** A success whose body comes in pieces: to an SDK a Response without a body, to the reader its bytes as they arrive. One reader only. */
+export class StreamedAnswer extends Response {
+  readonly #message: IncomingMessage;
+  readonly #input: AnswerInput;
+  #bytes = 0;
+  #ended = false;
+  #failure: unknown = null;
+  #wake: (() => void) | null = null;
+
+  constructor(input: AnswerInput) {
+    super(null, input.head);
+    this.#input = input;
+    this.#message = input.message;
+    const wake = () => this.#wake?.();
+    this.#message.on('readable', wake);
+    this.#message.once('end', () => {
+      this.#ended = true;
+      input.unlink();
+      wake();
+    });
+    this.#message.once('error', (error) => this.#fail(error));
+    this.#message.once('close', () => this.#fail(null));
+  }
+
+  /**
+   * The bytes that came since the last call, at least one; null at the end of the answer.
+   *
+   * @throws AppError `provider_timeout`, `provider_stream_cut`, `provider_malformed`; the signal's reason after an abort
+   */
+  async read(): Promise<Buffer | null> {
+    for (;;) {
+      const chunk = this.#message.read() as Buffer | null;
+      if (chunk) return this.#count(chunk);
+      if (this.#ended) return null;
+      if (this.#failure) throw this.#failure;
+      await this.#more();
+    }
+  }
+
+  /** Breaks the connection unless the answer was read to its end. */
+  destroy(): void {
+    if (!this.#ended) this.#message.destroy();
+  }
+
+  #more(): Promise<void> {
+    return new Promise((resolve) => {
+      const { context } = this.#input;
+      const timer = setTimeout(() => this.#message.destroy(stallError(context)), context.stallTimeoutMs);
+      this.#wake = () => {
+        clearTimeout(timer);
+        this.#wake = null;
+        resolve();
+      };
+    });
+  }
+
+  #count(chunk: Buffer): Buffer {
+    this.#bytes += chunk.length;
+    if (this.#bytes <= ANSWER_BYTES_MAX) return chunk;
+    this.destroy();
+    throw new AppError('provider_malformed', { detail: `${this.#input.context.id}: the answer passed ${ANSWER_BYTES_MAX} bytes` });
+  }
+
+  /** The first reason counts. */
+  #fail(cause: unknown): void {
+    if (this.#ended) return;
+    const { context, signal, unlink } = this.#input;
+    unlink();
+    const cut = cutError(context, 'the connection broke in the middle of the answer');
+    const broken = cause instanceof AppError ? cause : new AppError(cut.code, { detail: cut.detail, cause });
+    this.#failure ??= signal?.aborted ? signal.reason : broken;
+    this.#wake?.();
+  }
+}
+
+/**
+ * The events of a streamed answer. `parse` makes what is handed on of each, undefined for what is none; what it throws is thrown after the
+ * events before it. Ends with the answer; `return()` breaks the connection at once.
+ */
+export class EventReader<T> implements AsyncIterableIterator<T> {
+  readonly #answer: StreamedAnswer;
+  readonly #parse: (event: SseEvent) => T | undefined;
+  readonly #parser = new SseParser();
+  #ready: T[] = [];
+  #next = 0;
+  #fault: { readonly error: unknown } | null = null;
+
+  constructor(response: Response, parse: (event: SseEvent) => T | undefined) {
+    if (!(response instanceof StreamedAnswer)) throw new TypeError('only an answer of the watched fetch can be read');
+    this.#answer = response;
+    this.#parse = parse;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<T>> {
+    while (this.#next === this.#ready.length) {
+      if (this.#fault) throw this.#fault.error;
+      const chunk = await this.#answer.read();
+      if (!chunk) return { done: true, value: undefined };
+      this.#take(chunk);
+    }
+    const value = this.#ready[this.#next]!;
+    this.#next += 1;
+    return { done: false, value };
+  }
+
+  async return(): Promise<IteratorResult<T>> {
+    this.#answer.destroy();
+    return { done: true, value: undefined };
+  }
+
+  #take(chunk: Buffer): void {
+    this.#ready = [];
+    this.#next = 0;
+    try {
+      for (const event of this.#parser.push(chunk)) {
+        const value = this.#parse(event);
+        if (value !== undefined) this.#ready.push(value);
+      }
+    } catch (error) {
+      this.#fault = { error };
+      this.#answer.destroy();
+    }
+  }
+}

@@ -1,0 +1,137 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, expectTypeOf } from 'vitest';
+import {
+  createAdapter,
+  createRuntime,
+  createRuntimeAdapterServer,
+  createRuntimeClient,
+  type RuntimeAdapter,
+  type RuntimeClient,
+} from '../../src/index.ts';
+import { type CallbackServer, startCallbackServer } from '../helpers/callback-server.ts';
+import { call } from './calls.ts';
+import { verifies } from './verifies.ts';
+
+let folder: string;
+let runtime: Awaited<ReturnType<typeof createRuntime>>;
+let client: RuntimeClient;
+/** Stands where a daemon would and writes down what it is asked. */
+let recorder: CallbackServer;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'signet-sdk-'));
+  process.env.SIGNET_LOG_LEVEL = 'silent';
+  runtime = await createRuntime({ port: 0, daemonPort: 0, path: folder });
+  client = createRuntimeClient({ baseUrl: runtime.server.runtime.url });
+  recorder = await startCallbackServer(() => ({
+    inject: 'from the daemon',
+    memories: [],
+    memoryCount: 0,
+    summaryPrompt: 'sum up',
+    guidelines: '',
+  }));
+});
+afterAll(async () => {
+  delete process.env.SIGNET_LOG_LEVEL;
+  await runtime.server.close();
+  await recorder.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+verifies(['sdk.create-runtime', 'sdk.create-runtime-client', 'sdk.session.create', 'sdk.session.prompt'], async () => {
+  expect((await runtime.client.health()).status).toBe('healthy');
+  const session = await client.session.create({ title: 'by the sdk' });
+  expect(session).toMatchObject({ id: expect.stringMatching(/^ses_/), title: 'by the sdk' });
+  expect((await runtime.client.session.get(session.id)).id).toBe(session.id);
+  const answer = await client.session.prompt(session.id, { content: 'what are we working on today?' });
+  expect(answer).toMatchObject({ status: 'completed', content: expect.stringMatching(/\S/) });
+});
+
+verifies(['sdk.session.stream', 'sdk.runtime-client.prompt'], async () => {
+  const { id } = await client.session.create();
+  const iterator = client.session.stream(id)[Symbol.asyncIterator]();
+  expect(await iterator.next()).toMatchObject({ done: false, value: { name: 'session:snapshot' } });
+  const prompted = client.session.prompt(id, { content: 'good evening' });
+  let printed = '';
+  for (let name = ''; name !== 'turn:end'; ) {
+    const { value } = await iterator.next();
+    name = value.name;
+    printed += value.content ?? '';
+  }
+  await iterator.return?.();
+  expect(printed).toMatch(/\S/);
+  expect(printed).toBe((await prompted).content);
+});
+
+verifies(['sdk.adapter.harness', 'sdk.runtime-adapter', 'runtime.adapter.no-output'], () => {
+  const adapter: RuntimeAdapter = createAdapter('openclaw', recorder.origin);
+  expectTypeOf<keyof RuntimeAdapter>().toEqualTypeOf<
+    'harness' | 'onSessionStart' | 'onUserPromptSubmit' | 'onSessionEnd' | 'onPreCompaction' | 'onCompactionComplete'
+  >();
+  expect(adapter.harness).toBe('openclaw');
+  const others = Object.keys(adapter).filter((key) => !/^on[A-Z]/.test(key));
+  expect(others).toEqual(['harness', 'daemonUrl', 'remember', 'recall']);
+});
+
+verifies(
+  [
+    'sdk.create-adapter',
+    'sdk.create-adapter.daemon-url',
+    'sdk.adapter.thin',
+    'sdk.adapter.session-start',
+    'sdk.adapter.user-prompt-submit',
+    'sdk.adapter.session-end',
+    'sdk.adapter.pre-compaction',
+    'sdk.adapter.compaction-complete',
+  ],
+  'each method is one call of its hook at the given daemon, and hands the reply through',
+  async () => {
+    const adapter = createAdapter('openclaw', recorder.origin);
+    const asked = async (method: () => Promise<unknown>) => {
+      const before = recorder.requests.length;
+      const reply = await method();
+      return { reply, requests: recorder.requests.slice(before).map(({ method: verb, path, body }) => [`${verb} ${path}`, body]) };
+    };
+    const key = { sessionKey: 's1' };
+    const body = { harness: 'openclaw', sessionKey: 's1' };
+    expect(await asked(() => adapter.onSessionStart({ ...key, project: '/p' }))).toEqual({
+      reply: expect.objectContaining({ inject: 'from the daemon' }),
+      requests: [['POST /api/hooks/session-start', { ...body, project: '/p' }]],
+    });
+    expect(await asked(() => adapter.onUserPromptSubmit({ ...key, prompt: 'hi' }))).toEqual({
+      reply: expect.objectContaining({ inject: 'from the daemon' }),
+      requests: [['POST /api/hooks/user-prompt-submit', { ...body, prompt: 'hi' }]],
+    });
+    expect(await asked(() => adapter.onSessionEnd(key))).toEqual({ reply: undefined, requests: [['POST /api/hooks/session-end', body]] });
+    expect(await asked(() => adapter.onPreCompaction({ ...key, messageCount: 3 }))).toEqual({
+      reply: expect.objectContaining({ summaryPrompt: 'sum up' }),
+      requests: [['POST /api/hooks/pre-compaction', { ...body, messageCount: 3 }]],
+    });
+    expect(await asked(() => adapter.onCompactionComplete({ ...key, summary: 'all' }))).toEqual({
+      reply: undefined,
+      requests: [['POST /api/hooks/compaction-complete', { ...body, summary: 'all' }]],
+    });
+  },
+);
+
+verifies('sdk.adapter-server', async () => {
+  const server = await createRuntimeAdapterServer(createAdapter('codex', runtime.server.daemon.url));
+  const post = (path: string, body: object) => call('POST', server.url + path, body);
+  const start = await post('/session-start', { sessionKey: 'over-http' });
+  expect(start).toMatchObject({ status: 200, body: { sessionKey: 'over-http', inject: expect.stringContaining('Memory Check Loop') } });
+  expect((await call('GET', `${runtime.server.daemon.url}/api/sessions/over-http`)).body.harness).toBe('codex');
+  expect((await post('/user-prompt-submit', { sessionKey: 'over-http', prompt: 'hi' })).body.inject).toContain('Memory check');
+  expect((await post('/pre-compaction', { sessionKey: 'over-http' })).body.summaryPrompt).toContain('Store durable memories now');
+  expect((await post('/compaction-complete', { sessionKey: 'over-http', summary: 'short' })).status).toBe(200);
+  expect((await post('/session-end', { sessionKey: 'over-http' })).status).toBe(200);
+  expect((await call('GET', `${runtime.server.daemon.url}/api/sessions/over-http`)).status).toBe(404);
+  await server.close();
+});
+
+verifies('sdk.adapter.signet-cli', async () => {
+  const { id, sessionKey } = await client.session.create();
+  await client.session.prompt(id, { content: 'hello' });
+  expect((await call('GET', `${runtime.server.daemon.url}/api/sessions/${sessionKey}`)).body.harness).toBe('signet-cli');
+});
