@@ -139,8 +139,10 @@ async function composeRuntime(
   { log, client, startedAt }: { log: Awaited<ReturnType<typeof openSignalLog>>; client: DaemonClient; startedAt: number },
 ) {
   const { folder, env, loaded } = settings;
-  const config = loaded.config.runtime;
-  const providers = createConfiguredProviders(config, env);
+  const config = await client.call(daemonOperations.runtimeConfig, {});
+  // The daemon's answer holds no keys, so that it can be shown; what needs them is built from the file in this process.
+  const { providers: keyed, mcpServers } = loaded.config.runtime;
+  const providers = createConfiguredProviders({ ...config, providers: keyed }, env);
   const tools = createToolRegistry({ limits: config.limits, log: logger });
   for (const tool of createMemoryTools(client)) tools.register(tool);
   const toolService = createToolService({
@@ -161,7 +163,7 @@ async function composeRuntime(
     logger,
     info: { version: VERSION, workspace: folder, startedAt },
   });
-  await toolService.restore(Object.entries(config.mcpServers).map(([mcpServer, server]) => ({ mcpServer, ...server })));
+  await toolService.restore(Object.entries(mcpServers).map(([mcpServer, server]) => ({ mcpServer, ...server })));
   return { runtime, providers, toolService };
 }
 
