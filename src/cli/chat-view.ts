@@ -67,7 +67,7 @@ export function createChatView({ answer, notes, style, beforeWrite = () => {} }:
     else if (isSignal(event, 'text:complete') && !call.summary) {
       printAnswer(event.payload.content.slice(call.printed));
       if (open === 'answer') finishLine();
-    } else if (isSignal(event, 'harness:retry')) call = beginCall();
+    } else if (isSignal(event, 'harness:retry') || isSignal(event, 'session:resumed')) call = beginCall();
     const line = describeEvent(event, style);
     if (line !== undefined) note(line);
   }
@@ -130,6 +130,7 @@ function describeTrouble(event: SessionEvent, style: Style): string | undefined 
     const { message, delayMs } = event.payload;
     return style.yellow(`the model failed: ${plainLine(message, NOTE_CHARS_MAX)}; once more in ${(delayMs / 1_000).toFixed(1)} s`);
   }
+  if (isSignal(event, 'session:resumed')) return style.yellow('the daemon was restarted; the turn goes on');
   if (isSignal(event, 'hook:error'))
     return style.yellow(`hook ${event.payload.hook} failed: ${plainLine(event.payload.message, NOTE_CHARS_MAX)}`);
   if (isSignal(event, 'compaction:error')) return style.yellow(`compaction failed: ${plainLine(event.payload.message, NOTE_CHARS_MAX)}`);

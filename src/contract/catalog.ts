@@ -141,7 +141,7 @@ export const SIGNALS = {
   'session:resumed': spec(
     'system',
     z.object({ fromSeq: count, restarted: z.array(text) }),
-    'Work that was owed when the process died goes on.',
+    'Work that was owed when the process died goes on; text of a call that is made again is void.',
   ),
   'session:activated': spec('input', z.object({ reason: text }), 'A passivated session is back in memory.'),
   'session:owned': spec('system', z.object({ epoch: count, pid: count }), 'A new process writes this stream; older ones are fenced.'),

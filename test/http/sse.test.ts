@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { SseParser } from '../../src/core/sse-parser.ts';
 import { readSse, type SseEvent } from '../../src/client/sse-reader.ts';
 import { AppError } from '../../src/core/errors.ts';
+import { SseParser } from '../../src/core/sse-parser.ts';
 import { encodeFrame, type SseWriter } from '../../src/http/sse.ts';
 import { openDeafReader, rawRequest } from '../helpers/raw-http.ts';
 import { startStreams } from '../helpers/stream-app.ts';

@@ -90,7 +90,7 @@ function succeeded(deps: EffectDeps, host: SessionHost, pending: ModelPending, r
     key,
     content: result.content,
     ...(thinking.length > 0 ? { thinking: thinking.map(({ text, signature }) => ({ text, ...(signature ? { signature } : {}) })) } : {}),
-    toolCalls: (pending.purpose === 'answer' ? (result.toolCalls ?? []) : []).map((call, index) => requestedCall(deps, host, call, index)),
+    toolCalls: withOwnIds(pending.purpose === 'answer' ? (result.toolCalls ?? []) : []).map((call) => requestedCall(deps, host, call)),
     stopReason: result.stopReason,
     model: result.model,
     usage: result.usage,
@@ -107,8 +107,18 @@ function succeeded(deps: EffectDeps, host: SessionHost, pending: ModelPending, r
   ];
 }
 
+/** Some servers send no ids, or the same one twice; results are told apart by them. */
+function withOwnIds(calls: readonly ToolCall[]): ToolCall[] {
+  const seen = new Set<string>();
+  return calls.map((call, index) => {
+    const id = call.id === '' || seen.has(call.id) ? `${call.id || 'call'}_${index}` : call.id;
+    seen.add(id);
+    return { ...call, id };
+  });
+}
+
 /** What the registry and the policy say of a call now; the machine decides by it. */
-function requestedCall(deps: EffectDeps, host: SessionHost, call: ToolCall, index: number): RequestedCall {
+function requestedCall(deps: EffectDeps, host: SessionHost, call: ToolCall): RequestedCall {
   const tool = deps.tools.get(call.name);
   const policy = callPolicy(deps.config.approvals, {
     tool: call.name,
@@ -116,7 +126,7 @@ function requestedCall(deps: EffectDeps, host: SessionHost, call: ToolCall, inde
     needsApproval: tool?.needsApproval ?? false,
   });
   return {
-    id: call.id || `call_${index}`,
+    id: call.id,
     name: call.name,
     input: call.input,
     class: deps.config.toolClasses[call.name] ?? tool?.class ?? 'pure',

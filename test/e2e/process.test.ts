@@ -1,0 +1,147 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { verifies } from '../conformance/verifies.ts';
+import { type SignetProcess, startSignetProcess } from '../helpers/signet.ts';
+
+const LAUNCHER = fileURLToPath(new URL('../../bin/signet.js', import.meta.url));
+
+let folder: string;
+let running: SignetProcess | undefined;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'signet-process-'));
+});
+afterEach(async () => {
+  await running?.close();
+  running = undefined;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Starts a daemon in the foreground that is expected to give up. */
+async function refusedStart(env: Record<string, string> = {}): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const child = spawn(process.execPath, [LAUNCHER, 'start', '--foreground'], {
+    env: { PATH: process.env.PATH, SIGNET_PATH: folder, SIGNET_PORT: '0', SIGNET_RUNTIME_PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const text = { stdout: '', stderr: '' };
+  child.stdout.on('data', (chunk) => (text.stdout += chunk));
+  child.stderr.on('data', (chunk) => (text.stderr += chunk));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, ...text };
+}
+
+/** A process manager restarts what exits with anything but 0, and shows what stands on stderr. */
+function expectRefusal(result: Awaited<ReturnType<typeof refusedStart>>, ...words: (string | RegExp)[]): void {
+  expect(result.code).toBe(1);
+  for (const word of words) expect(result.stderr).toMatch(word);
+  // A person is told what to do, not shown our insides.
+  expect(result.stderr).not.toMatch(/\n\s+at .*\.ts:\d+/);
+}
+
+verifies(
+  ['runtime.server.stand-alone', 'runtime.localhost', 'daemon.localhost'],
+  'a started daemon says where it listens, and that is on loopback',
+  async () => {
+    running = await startSignetProcess({ folder });
+    await expect.poll(() => running!.output(), { timeout: 10_000 }).toContain('Signet is running.');
+    expect(running.output()).toContain(`runtime   ${running.runtimeUrl}`);
+    expect(running.output()).toContain(`daemon    ${running.daemonUrl}`);
+    expect(new URL(running.runtimeUrl).hostname).toBe('127.0.0.1');
+    expect((await running.client.health()).status).toBe('healthy');
+    running.process.kill('SIGTERM');
+    await once(running.process, 'exit');
+    expect([running.process.exitCode, running.process.signalCode]).toEqual([0, null]);
+    await expect(running.client.health()).rejects.toMatchObject({ code: 'daemon_unreachable' });
+  },
+);
+
+test('a second daemon on the same workspace refuses and names the first, which is not disturbed', async () => {
+  running = await startSignetProcess({ folder });
+  const result = await refusedStart();
+  expectRefusal(result, `pid ${running.process.pid}`, new URL(running.daemonUrl).port, 'workspace_locked');
+  expect((await running.client.health()).status).toBe('healthy');
+});
+
+test('a workspace is free again at once after kill -9', async () => {
+  running = await startSignetProcess({ folder });
+  await running.kill();
+  running = await startSignetProcess({ folder });
+  expect((await running.client.health()).pid).toBe(running.process.pid);
+});
+
+describe('a start gives up with a reason', () => {
+  test.each([
+    ['SIGNET_PORT', 'SIGNET_PORT'],
+    ['SIGNET_RUNTIME_PORT', 'SIGNET_RUNTIME_PORT'],
+  ])('when the port of %s is taken', async (variable, hint) => {
+    const server = createServer();
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as { port: number };
+    const result = await refusedStart({ [variable]: String(port) });
+    server.close();
+    expectRefusal(result, 'port_taken', String(port), hint);
+    // Nothing is left locked: the next start works.
+    running = await startSignetProcess({ folder });
+    expect((await running.client.health()).status).toBe('healthy');
+  });
+
+  test('when the workspace cannot be written', async () => {
+    writeFileSync(join(folder, 'file'), '');
+    expectRefusal(await refusedStart({ SIGNET_PATH: join(folder, 'file', 'workspace') }), 'workspace_unwritable', join(folder, 'file'));
+    writeFileSync(join(folder, 'data'), 'in the way');
+    expectRefusal(await refusedStart(), 'workspace_unwritable', join(folder, 'data'));
+  });
+
+  test.each(['SIGNET_PORT', 'SIGNET_RUNTIME_PORT'])('when %s is no port', async (variable) => {
+    expectRefusal(await refusedStart({ [variable]: '99999' }), variable, '99999', 'config_invalid');
+  });
+
+  test('when the default provider is not there', async () => {
+    expectRefusal(await refusedStart({ SIGNET_PROVIDER: 'nobody' }), 'SIGNET_PROVIDER', 'nobody', 'demo');
+  });
+});
+
+describe('a damaged database', () => {
+  test.each(['signals.db', 'memory.db'])('%s is refused, kept as it is, and a way out is told', async (name) => {
+    running = await startSignetProcess({ folder });
+    await running.client.session.create({});
+    await running.close();
+    running = undefined;
+    const file = join(folder, 'data', name);
+    const garbage = Buffer.alloc(statSync(file).size, 'garbage ');
+    writeFileSync(file, garbage);
+    expectRefusal(await refusedStart(), 'storage_corrupt', file, /restore|move|backup|recover/i);
+    expect(readFileSync(file).equals(garbage)).toBe(true);
+    // What was told works: with the file out of the way the daemon starts anew.
+    rmSync(file);
+    running = await startSignetProcess({ folder });
+    expect((await running.client.health()).status).toBe('healthy');
+  });
+
+  test.each(['signals.db', 'memory.db'])('%s that lost its end is refused', async (name) => {
+    running = await startSignetProcess({ folder });
+    await running.client.session.create({});
+    await running.close();
+    running = undefined;
+    const file = join(folder, 'data', name);
+    truncateSync(file, Math.floor(statSync(file).size / 2));
+    const size = statSync(file).size;
+    expectRefusal(await refusedStart(), 'storage_corrupt', file);
+    expect(statSync(file).size).toBe(size);
+  });
+});
+
+verifies('runtime.config.schema', 'a wrong key in agent.yaml is refused with file, line, column and the key that was meant', async () => {
+  writeFileSync(join(folder, 'agent.yaml'), 'daemon:\n  logLevel: info\nruntime:\n  limits:\n    turnTimeoutMS: 5000\n');
+  expectRefusal(await refusedStart(), 'agent.yaml:5:5', 'turnTimeoutMS', 'turnTimeoutMs');
+  writeFileSync(join(folder, 'agent.yaml'), 'runtime:\n  limits:\n    roundsMax: many\n');
+  expectRefusal(await refusedStart(), 'agent.yaml:3:5', 'roundsMax');
+  writeFileSync(join(folder, 'agent.yaml'), 'runtime: [\n');
+  expectRefusal(await refusedStart(), /agent\.yaml:[12]:\d+/);
+});
