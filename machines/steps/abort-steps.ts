@@ -12,6 +12,7 @@ const enterAborting: Step = (context) => ({ say: [{ type: 'session:aborting', pa
 const keepSettled: Step = (context, event) => ({
   set: {
     ...(event.type === 'harness:end' ? countUsage(context, event.payload.usage, event.payload.costUsd) : {}),
+    ...(event.type === 'hook:end' && event.payload.hook === 'user-prompt-submit' ? { bypassed: event.payload.bypassed } : {}),
     pending: settleEvent(context, event),
   },
 });

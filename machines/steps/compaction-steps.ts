@@ -104,7 +104,13 @@ const failCompaction: Step = (context, event) => {
       : { code: HOOK_FAILED, message: 'the model wrote an empty summary' };
   const failures = context.compactionFailures + 1;
   return {
-    set: { compactionFailures: failures, pending: settleEvent(context, event), dueAt: null },
+    set: {
+      // An empty summary was paid for as well.
+      ...(event.type === 'harness:end' ? countUsage(context, event.payload.usage, event.payload.costUsd) : {}),
+      compactionFailures: failures,
+      pending: settleEvent(context, event),
+      dueAt: null,
+    },
     say: [{ type: 'compaction:error', payload: { ...error, failures } }],
   };
 };

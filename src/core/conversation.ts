@@ -52,6 +52,8 @@ export interface Conversation {
   /** Turn that is open, 0 when none is. */
   readonly turn: number;
   readonly waiting: ReadonlyMap<string, Pick<UserEntry, 'text' | 'attachments' | 'outputSchema'>>;
+  /** Keys of calls in flight; what comes for another key comes too late and is not part of the conversation. */
+  readonly open: readonly string[];
   /** Text of a model call that is not over yet: kept when the call breaks off by an abort. */
   readonly partial: string;
   /** Instruction for the summary, from the pre-compaction hook. */
@@ -66,6 +68,7 @@ export const EMPTY_CONVERSATION: Conversation = {
   entries: [],
   turn: 0,
   waiting: new Map(),
+  open: [],
   partial: '',
   summaryPrompt: '',
   summaryText: '',
@@ -96,6 +99,8 @@ const FOLDS: Folds = {
   'prompt:cancelled': dropWaiting,
   'turn:start': (conversation, payload, signal) => joinPrompt({ ...conversation, turn: payload.turn }, payload.promptId, signal),
   'turn:steered': (conversation, payload, signal) => joinPrompt(conversation, payload.promptId, signal),
+  'harness:start': openCall,
+  'tool:call': openCall,
   'tool:result': foldToolResult,
   'text:complete': (conversation, payload) => (isSummaryKey(payload.key) ? conversation : { ...conversation, partial: payload.content }),
   'harness:end': foldAnswer,
@@ -106,7 +111,7 @@ const FOLDS: Folds = {
     return pushDenied(conversation, payload.id, `denied by ${payload.by}${reason}`, signal);
   },
   'compaction:complete': foldCompaction,
-  'turn:end': (conversation) => ({ ...conversation, turn: 0, partial: '' }),
+  'turn:end': (conversation) => ({ ...conversation, turn: 0, partial: '', open: [] }),
 };
 
 /** The conversation after one more signal; signals that say nothing leave it as it is. */
@@ -118,6 +123,15 @@ export function foldConversation(
     | ((conversation: Conversation, payload: unknown, signal: SignalFacts) => Conversation)
     | undefined;
   return fold ? fold(conversation, signal.payload, signal) : conversation;
+}
+
+function openCall(conversation: Conversation, { key }: { readonly key: string }): Conversation {
+  return { ...conversation, open: [...conversation.open, key] };
+}
+
+/** Null when the call was given up before its answer came. */
+function closeCall(conversation: Conversation, key: string): Conversation | null {
+  return conversation.open.includes(key) ? { ...conversation, open: conversation.open.filter((open) => open !== key) } : null;
 }
 
 function foldHook(conversation: Conversation, payload: PayloadOf<'hook:end'>): Conversation {
@@ -133,7 +147,9 @@ function foldHook(conversation: Conversation, payload: PayloadOf<'hook:end'>): C
   }
 }
 
-function foldToolResult(conversation: Conversation, payload: PayloadOf<'tool:result'>, signal: SignalFacts): Conversation {
+function foldToolResult(before: Conversation, payload: PayloadOf<'tool:result'>, signal: SignalFacts): Conversation {
+  const conversation = closeCall(before, payload.key);
+  if (!conversation) return before;
   const output = typeof payload.output === 'string' ? payload.output : JSON.stringify(payload.output ?? null);
   // Research tools answer before the model speaks: what they found stands before the prompt, a failure is left out.
   if (/\.p\d+$/.test(payload.key)) return payload.isError ? conversation : addContext(conversation, `## ${payload.name}\n${output}`);
@@ -147,7 +163,9 @@ function foldToolResult(conversation: Conversation, payload: PayloadOf<'tool:res
   });
 }
 
-function foldAnswer(conversation: Conversation, payload: PayloadOf<'harness:end'>, signal: SignalFacts): Conversation {
+function foldAnswer(before: Conversation, payload: PayloadOf<'harness:end'>, signal: SignalFacts): Conversation {
+  const conversation = closeCall(before, payload.key);
+  if (!conversation) return before;
   if (isSummaryKey(payload.key)) return { ...conversation, summaryText: payload.content };
   const toolCalls = payload.toolCalls.map(({ id, name, input }) => ({ id, name, input }));
   const answered = push(
@@ -160,7 +178,9 @@ function foldAnswer(conversation: Conversation, payload: PayloadOf<'harness:end'
 }
 
 /** A call that was aborted in the middle leaves what was said so far; one that is tried again leaves nothing. */
-function foldBrokenAnswer(conversation: Conversation, payload: PayloadOf<'harness:error'>, signal: SignalFacts): Conversation {
+function foldBrokenAnswer(before: Conversation, payload: PayloadOf<'harness:error'>, signal: SignalFacts): Conversation {
+  const conversation = closeCall(before, payload.key);
+  if (!conversation) return before;
   const { partial } = conversation;
   if (payload.code !== 'aborted' || partial === '' || isSummaryKey(payload.key)) return { ...conversation, partial: '' };
   return push(

@@ -31,6 +31,8 @@ export interface SessionView {
   transitions: (PayloadOf<'session:transition'> & { seq: number; at: string })[];
   active: string[];
   since: string;
+  /** Keys of model calls in flight: what comes for another one came too late to count. */
+  calls: string[];
   lastCompaction:
     | { seq: number; tokensBefore: number; tokensAfter: number; memoryId: string | null }
     | { seq: number; code: string; message: string }
@@ -118,6 +120,7 @@ const FOLDS: Folds = {
   'turn:steered': (view, { promptId, turn }) => startPrompt(view, promptId, turn),
   'turn:end': (view, payload, signal) => {
     view.session.turn = null;
+    view.calls = [];
     view.approvals.clear();
     const status: PromptStatus = payload.stopReason === 'error' ? 'failed' : payload.stopReason === 'cancelled' ? 'aborted' : 'completed';
     for (const promptId of payload.promptIds) endPrompt(view, promptId, status, signal, payload.error ?? null);
@@ -125,10 +128,16 @@ const FOLDS: Folds = {
   'context:assembled': (view, { tokens, limit }) => {
     view.session.context = { tokens, limit };
   },
-  'harness:start': (view, { round, purpose }) => {
+  'harness:start': (view, { key, round, purpose }) => {
+    view.calls.push(key);
     if (view.session.turn && purpose === 'answer') view.session.turn.round = round;
   },
-  'harness:end': (view, { usage, costUsd }) => {
+  'harness:error': (view, { key }) => {
+    view.calls = view.calls.filter((call) => call !== key);
+  },
+  'harness:end': (view, { key, usage, costUsd }) => {
+    if (!view.calls.includes(key)) return;
+    view.calls = view.calls.filter((call) => call !== key);
     const sum = view.session.usage;
     sum.inputTokens += usage.inputTokens;
     sum.outputTokens += usage.outputTokens;
@@ -219,6 +228,7 @@ function freshView(created: PayloadOf<'session:created'>, at: string): SessionVi
     transitions: [],
     active: [],
     since: at,
+    calls: [],
     lastCompaction: null,
   };
 }

@@ -31,6 +31,8 @@ const ROW_NAMES: Readonly<Record<Category, string>> = {
   approval: 'approvals',
   timer: 'timers',
 };
+/** Rows of a category; more work at once than this shares the last one. */
+const ROWS_MAX = 64;
 const US_PER_MS = 1_000;
 
 /**
@@ -75,7 +77,9 @@ function turnSlices(signals: readonly TraceSignal[], time: Time): ChromeTraceEve
   let start: TraceSignal | null = null;
   const close = (begun: TraceSignal, end: TraceSignal | null) => {
     const { stopReason, rounds, toolCalls, usage, costUsd } = end?.payload ?? {};
-    slices.push(slice(time, `turn ${begun.payload.turn}`, 'turn', SESSION_TID, begun, end, { stopReason, rounds, toolCalls, usage, costUsd }));
+    slices.push(
+      slice(time, `turn ${begun.payload.turn}`, 'turn', SESSION_TID, begun, end, { stopReason, rounds, toolCalls, usage, costUsd }),
+    );
   };
   for (const signal of signals) {
     if (signal.name === 'turn:start') start = signal;
@@ -110,6 +114,7 @@ function effectSlices(spans: readonly Span[], time: Time): ChromeTraceEvent[] {
     rows.set(category, busy);
     const from = Date.parse(span.start.timestamp);
     let row = busy.findIndex((freeAt) => freeAt <= from);
+    if (row < 0 && busy.length === ROWS_MAX) row = ROWS_MAX - 1;
     if (row < 0) {
       row = busy.length;
       events.push(nameOf('thread_name', CATEGORIES[category] + row, `${ROW_NAMES[category]}${row === 0 ? '' : ` ${row + 1}`}`));

@@ -15,7 +15,7 @@ export function formatSignalTree(signals: readonly TraceSignal[]): string {
   const tree = linkChildren(signals);
   const tookMs = durations(signals);
   const offset = createOffset(signals[0]!);
-  const lines: string[] = [];
+  let text = '';
   // The next one to print is on top; siblings are pushed when their elder is printed, so the stack is as high as the tree.
   const stack: { index: number; indent: string; isRoot: boolean }[] = [{ index: tree.roots, indent: '', isRoot: true }];
   while (stack.length > 0) {
@@ -23,11 +23,11 @@ export function formatSignalTree(signals: readonly TraceSignal[]): string {
     const next = tree.next[index]!;
     if (next >= 0) stack.push({ index: next, indent, isRoot });
     const branch = isRoot ? '' : next >= 0 ? '├─ ' : '└─ ';
-    lines.push(`${offset(signals[index]!)}  ${indent}${branch}${describe(signals[index]!, tookMs)}`);
+    text += `${offset(signals[index]!)}  ${indent}${branch}${describe(signals[index]!, tookMs)}\n`;
     const child = tree.first[index]!;
     if (child >= 0) stack.push({ index: child, indent: isRoot ? '' : deeper(indent, next >= 0), isRoot: false });
   }
-  return `${lines.join('\n')}\n`;
+  return text;
 }
 
 /** Indices of first child and next sibling, -1 for none; roots are siblings of each other. */

@@ -38,7 +38,8 @@ const NO_USAGE = { inputTokens: 0, outputTokens: 0 };
 export function takeSeed({ core, view }: FoldedSession, change: ForkChange): Seed {
   const dead = DEAD_ENDS.has(core.snapshot.value);
   const context = { ...core.snapshot.context, ...(dead ? NOTHING_OPEN : {}), usage: NO_USAGE, costUsd: 0, session: change.session };
-  const { waiting, ...conversation } = core.conversation;
+  // The fork names the work in flight anew, in its own log.
+  const { waiting, ...conversation } = { ...core.conversation, open: [] };
   return {
     value: dead ? 'idle' : core.snapshot.value,
     context: { ...withModel(context, change) },
