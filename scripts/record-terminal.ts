@@ -31,7 +31,7 @@ try {
   run('signet chat --print "which editor do I like?"');
   run('signet session list');
   const id = signet(['session', 'list', '--json']).match(/"id": "(ses_[a-z0-9]+)"/)![1]!;
-  run(`signet session events ${id} --events 'session:*,!session:transition,turn:*,hook:*,harness:*'`, 'cut');
+  run(`signet session events ${id} --events 'session:*,hook:*,harness:*'`, 'cut');
   run(`signet replay ${id} --verify`);
 } finally {
   signet(['stop']);
