@@ -1,6 +1,6 @@
 /**
  * How many durable signals a second the log takes, and what that does to the event loop of the thread that appends.
- * `node bench/signal-log.ts [signals=200000] [sessions=200]`; prints one line for people and one JSON line.
+ * `node bench/signal-log.ts [signals=200000] [sessions=200]`; reports figures and prints one JSON line with all of them.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,6 +9,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { compilePatterns } from '../src/core/signal-pattern.ts';
 import { type SignalDraft, sealSignal, signalId } from '../src/core/signal-seal.ts';
 import { openSignalLog } from '../src/store/signal-log.ts';
+import { report } from './rig/figure.ts';
 
 /** Signals of one append: about what a macrostep of a session makes. */
 const SIGNALS_PER_APPEND = 4;
@@ -49,11 +50,11 @@ const result = {
   sealMicroseconds: round(timeSeal()),
   manyStarPatternMs: round(timeManyStars(), 3),
 };
-console.log(
-  `${result.durableSignalsPerSecond} durable signals/s from ${sessions} sessions (append p50 ${result.appendP50Ms} ms, p99 ${result.appendP99Ms} ms), ` +
-    `event-loop delay p99 ${result.loopDelayP99Ms} ms, ${result.readSignalsPerSecond} signals/s read, ${result.sealMicroseconds} µs a seal, ` +
-    `64 stars matched in ${result.manyStarPatternMs} ms`,
-);
+report({ name: 'durable signals', value: result.durableSignalsPerSecond, unit: '/s', note: `${sessions} sessions, fsync per commit` });
+report({ name: 'append until durable, p99', value: result.appendP99Ms, unit: 'ms' });
+report({ name: 'event-loop delay beside it, p99', value: result.loopDelayP99Ms, unit: 'ms' });
+report({ name: 'signals read', value: result.readSignalsPerSecond, unit: '/s' });
+report({ name: 'seal of a signal', value: result.sealMicroseconds, unit: 'µs' });
 console.log(JSON.stringify(result));
 
 /** One session appends, waits until it is durable, appends again: as the runtime does. */

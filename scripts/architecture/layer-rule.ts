@@ -13,7 +13,7 @@ export const LAYERS: readonly (readonly string[])[] = [
 
 /** Outside the product: what each folder may import besides itself. */
 const AROUND: Readonly<Record<string, readonly string[]>> = {
-  scripts: ['src', 'machines'],
+  scripts: ['src', 'machines', 'bench/rig'],
   test: ['src', 'machines', 'scripts', 'bench', 'examples'],
   bench: ['src', 'machines', 'test/helpers'],
   examples: ['src/index.ts', 'src/client', 'src/contract', 'test/helpers'],

@@ -1,9 +1,13 @@
 import { Command, CommanderError, Option } from 'commander';
 import { type CliContext, CliExit, describeFailure, EXIT } from './context.ts';
 import { addDaemonCommands } from './daemon-commands.ts';
+import { addDiffCommand } from './diff-command.ts';
+import { addExportCommand } from './export-command.ts';
+import { addImportCommand } from './import-command.ts';
 import { addAddressOptions } from './options.ts';
 import { addReplayCommand } from './replay-command.ts';
 import { addSessionCommands } from './session-commands.ts';
+import { addTraceCommand } from './trace-command.ts';
 
 const EXAMPLES = `
 Examples:
@@ -41,6 +45,10 @@ export function createProgram(context: CliContext): Command {
   addChatCommand(program, context);
   addSessionCommands(program, context);
   addReplayCommand(program, context);
+  addTraceCommand(program, context);
+  addDiffCommand(program, context);
+  addExportCommand(program, context);
+  addImportCommand(program, context);
   addCompletionCommand(program, context);
   return program;
 }

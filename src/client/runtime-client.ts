@@ -19,6 +19,8 @@ const SETTLE_TIMEOUT_MS = 150_000;
 
 /** What the server waits when a wait names no time, in ms. */
 const DEFAULT_WAIT_MS = 60_000;
+/** Deadline of calls that go through whole logs, in ms. */
+const LOG_TIMEOUT_MS = 300_000;
 /** Deadline of a direct tool call that names none, above the longest a tool may take, in ms. */
 const TOOL_CALL_TIMEOUT_MS = 615_000;
 
@@ -98,6 +100,10 @@ function sessionMethods(call: Call) {
     resume: (id: string) => call(operations.resumeSession, { id }),
     verify: (id: string) => call(operations.verifySession, { id }),
     stateAt: (id: string, at?: number) => call(operations.sessionStateAt, { id, ...(at === undefined ? {} : { at }) }),
+    diff: (id: string, other: string) => call(operations.diffSessions, { id, with: other }, { timeoutMs: LOG_TIMEOUT_MS }),
+    /** The log as the text of a file. */
+    exportLog: (id: string) => call(operations.exportSession, { id }, { timeoutMs: LOG_TIMEOUT_MS }),
+    importLog: (file: InputOf<Ops['importSession']>) => call(operations.importSession, file, { timeoutMs: LOG_TIMEOUT_MS }),
   };
 }
 

@@ -2,6 +2,34 @@ import { z } from 'zod';
 import { SessionId } from './ids.ts';
 import { defineOperation, wholeNumber } from './operation.ts';
 import { Session, SessionState } from './session.ts';
+import { Signal } from './signal.ts';
+
+/**
+ * Largest log that is exported or imported in one piece; unit: bytes of its text, about 100,000 signals. An import is one commit, and its
+ * text takes up to half of what may wait for the writer of the log; other sessions need the rest.
+ */
+export const LOG_FILE_BYTES_MAX = 32 * 1_048_576;
+/** An import's body is the file's text with a few characters around it. */
+const IMPORT_OVERHEAD_BYTES = 1_024;
+
+/** First line of a log file. */
+export const LogHeader = z.strictObject({
+  format: z.literal('signet-log'),
+  version: z.literal(1),
+  session: SessionId,
+  /** The machine that wrote the log. */
+  machine: z.object({ id: z.string(), version: z.string(), digest: z.string() }),
+  signals: z.int().min(1),
+  /** Of the last signal: it stands for the whole file. */
+  digest: z.string(),
+});
+export type LogHeader = z.output<typeof LogHeader>;
+
+/** Any other line: a signal without its log-wide number, which is another one in every workspace. */
+export const LogSignal = Signal.omit({ gseq: true }).required({ digest: true });
+
+const Difference = z.object({ path: z.string(), a: z.unknown(), b: z.unknown() });
+const SignalPlace = z.object({ seq: z.int(), name: z.string() }).nullable();
 
 const log = { method: 'GET', tag: 'log', role: 'readonly' } as const;
 
@@ -38,5 +66,47 @@ export const logOperations = {
       context: z.record(z.string(), z.unknown()),
     }),
     errors: ['session_not_found', 'invalid_cursor'],
+  }),
+  diffSessions: defineOperation({
+    ...log,
+    id: 'diffSessions',
+    path: '/session/:id/diff',
+    summary: 'Where two sessions part: the first signal that differs, then their states. Ids, times and digests do not count.',
+    input: z.strictObject({ id: SessionId, with: SessionId }),
+    output: z.object({
+      a: SessionId,
+      b: SessionId,
+      equal: z.boolean(),
+      /** Signals found equal before the first difference. */
+      compared: z.int(),
+      /** A side is null when its log has ended. */
+      first: z.object({ a: SignalPlace, b: SignalPlace, differences: z.array(Difference) }).nullable(),
+      state: z.array(Difference),
+    }),
+    errors: ['session_not_found'],
+  }),
+  exportSession: defineOperation({
+    ...log,
+    id: 'exportSession',
+    path: '/session/:id/export',
+    summary: 'The log as a file: a header, then one signal a line. The same log is the same text, byte for byte, in every workspace.',
+    input: z.strictObject({ id: SessionId }),
+    output: z.string(),
+    contentType: 'application/x-ndjson; charset=utf-8',
+    errors: ['session_not_found', 'payload_too_large'],
+  }),
+  importSession: defineOperation({
+    ...log,
+    id: 'importSession',
+    method: 'POST',
+    path: '/session/import',
+    role: 'admin',
+    summary:
+      'Take in an exported session that is idle or ended, under its own id. Every signal is checked; nothing is stored unless all are right.',
+    input: z.strictObject({ header: LogHeader, signals: z.array(z.unknown()).min(1) }),
+    output: z.object({ session: Session, signals: z.int(), digest: z.string() }),
+    errors: ['invalid_request', 'id_conflict', 'turn_open', 'overloaded', 'draining', 'storage_failed'],
+    status: 201,
+    bodyBytesMax: LOG_FILE_BYTES_MAX + IMPORT_OVERHEAD_BYTES,
   }),
 };

@@ -56,6 +56,12 @@ export function pairSpans(signals: readonly TraceSignal[]): Span[] {
   return spans;
 }
 
+/** The signals of one turn, with the prompts they go back to. */
+export function signalsOfTurn<S extends TraceSignal>(signals: readonly S[], turn: number): S[] {
+  const roots = new Set(signals.filter(({ source }) => source.turn === turn).map(({ source }) => source.root));
+  return signals.filter(({ id, name, source }) => source.turn === turn || (name === 'prompt:received' && roots.has(id)));
+}
+
 /** Name of a state when the signal says that the session entered it. */
 export function enteredState(name: string): string | null {
   return STATE_SIGNALS.has(name) ? name.slice('session:'.length) : null;

@@ -15,7 +15,7 @@ const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
 type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
 /**
- * A fetch for streamed answers that the SDKs are given; a success is a StreamedAnswer. It uses node:http, which takes half the time of
+ * A fetch for streamed answers that the SDKs are given; a success is a StreamedAnswer. It uses node:http, which takes less processor time than
  * the built-in fetch for an answer of many small pieces. It throws AppErrors where only the bytes show what went wrong:
  * `provider_timeout` when neither headers nor a byte come within the stall limit (the clock runs only while somebody reads,
  * so a slow reader is not a stalled server), `provider_stream_cut` when the socket breaks after the headers,

@@ -4,6 +4,7 @@ import type { Handlers } from '../core/operation-call.ts';
 import { createApprovalService } from './approval-service.ts';
 import { forkSession } from './fork-service.ts';
 import { createHistoryService } from './history-service.ts';
+import { createLogService } from './log-service.ts';
 import { liveMachine, machineGraph, machineMermaid, machineRefs } from './machine-service.ts';
 import { listModels } from './model-list.ts';
 import { createPromptService } from './prompt-service.ts';
@@ -21,6 +22,7 @@ export function createRuntimeHandlers(deps: RuntimeDeps, status: ReturnType<type
   const sessions = createSessionService(deps);
   const prompts = createPromptService(deps);
   const history = createHistoryService(deps);
+  const logs = createLogService(deps);
   const approvals = createApprovalService(deps);
   return {
     createSession: sessions.create,
@@ -39,6 +41,9 @@ export function createRuntimeHandlers(deps: RuntimeDeps, status: ReturnType<type
     cancelPrompt: prompts.cancelPrompt,
     verifySession: async ({ id }) => ({ session: id, ...(await verifySession(deps.log, id)) }),
     sessionStateAt: history.stateAt,
+    diffSessions: logs.diff,
+    exportSession: logs.exportLog,
+    importSession: logs.importLog,
     listMessages: history.messages,
     listEvents: history.events,
     sessionMachine: async ({ id }) => liveMachine(await deps.supervisor.view(id)),

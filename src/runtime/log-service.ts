@@ -1,0 +1,165 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { LOG_FILE_BYTES_MAX, type LogHeader, type logOperations } from '../contract/log-operations.ts';
+import type { ParsedInputOf } from '../contract/operation.ts';
+import type { SealedSignal, Signal } from '../contract/signal.ts';
+import { AppError, isAppError } from '../core/errors.ts';
+import { createComparison, takesPart } from '../core/log-diff.ts';
+import { createLogCheck, headerOf, logLine, refused } from '../core/log-file.ts';
+import type { RequestContext } from '../core/operation-call.ts';
+import { createView, foldView, type SessionView } from '../core/session-view.ts';
+import type { SignalLog } from '../core/signal-log.ts';
+import type { RuntimeDeps } from './runtime-deps.ts';
+import { cardAfter, SETTLED_STATES } from './session-card.ts';
+import { foldCore } from './session-core.ts';
+import { foldSession, sessionNotFound } from './session-fold.ts';
+import type { FoldedSession, SessionCore } from './session-state.ts';
+
+type Ops = typeof logOperations;
+type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
+
+/** Stored signals read at once. */
+const PAGE_SIGNALS = 1_000;
+/** Signals checked and folded before other work gets its turn, about 10 ms. */
+const IMPORT_STEP_SIGNALS = 100;
+const IMPORT_RETRY_MS = 1_000;
+
+/** Whole logs: compared, written out, taken in. */
+export function createLogService(deps: RuntimeDeps) {
+  let importing = false;
+  return {
+    diff: (input: Input<'diffSessions'>) => diff(deps, input),
+    exportLog: (input: Input<'exportSession'>, context: RequestContext) => exportLog(deps, input.id, context),
+    async importLog(input: Input<'importSession'>) {
+      deps.supervisor.refuseWhenDraining();
+      // One at a time: each holds its whole log in memory.
+      if (importing) throw new AppError('overloaded', { detail: 'another import runs; try again', retryAfterMs: IMPORT_RETRY_MS });
+      importing = true;
+      try {
+        return await importLog(deps, input);
+      } finally {
+        importing = false;
+      }
+    },
+  };
+}
+
+async function diff(deps: RuntimeDeps, { id, with: other }: Input<'diffSessions'>) {
+  const [a, b] = [await deps.supervisor.view(id), await deps.supervisor.view(other)];
+  const [seqA, seqB] = [a.session.seq, b.session.seq];
+  const comparison = createComparison(id, other);
+  const [left, right] = [readConduct(deps.log, id, seqA), readConduct(deps.log, other, seqB)];
+  for (;;) {
+    const [one, next] = [await left.next(), await right.next()];
+    if (one.done && next.done) break;
+    if (comparison.add(one.value ?? null, next.value ?? null)) break;
+  }
+  const result = comparison.finish(await stateOf(deps.log, id, seqA), await stateOf(deps.log, other, seqB));
+  const shown = (differences: typeof result.state) => differences.map(({ path, a: ours, b: theirs }) => ({ path, a: ours, b: theirs }));
+  const first = result.first && { ...result.first, differences: shown(result.first.differences) };
+  return { a: id, b: other, ...result, first, state: shown(result.state) };
+}
+
+async function* readLog(log: SignalLog, id: string, until: number): AsyncGenerator<Signal[], undefined> {
+  for (let seq = 0; seq < until; ) {
+    const page = await log.read(`session:${id}`, seq, Math.min(PAGE_SIGNALS, until - seq));
+    if (page.length === 0) return;
+    yield page;
+    seq = page.at(-1)!.seq;
+  }
+}
+
+async function* readConduct(log: SignalLog, id: string, until: number): AsyncGenerator<Signal, undefined> {
+  for await (const page of readLog(log, id, until)) yield* page.filter(takesPart);
+}
+
+async function stateOf(log: SignalLog, id: string, until: number): Promise<unknown> {
+  const { core, view } = await foldSession(log, id, until);
+  return { session: view.session, context: core.snapshot.context };
+}
+
+async function exportLog({ supervisor, log }: RuntimeDeps, id: string, { signal }: RequestContext): Promise<string> {
+  const { session } = await supervisor.view(id);
+  const until = session.seq;
+  const [created] = await log.read(`session:${id}`, 0, 1);
+  const [last] = await log.read(`session:${id}`, until - 1, 1);
+  if (!created || !last) throw sessionNotFound(id);
+  const parts = [logLine(headerOf(created, last))];
+  let bytes = Buffer.byteLength(parts[0]!);
+  for await (const page of readLog(log, id, until)) {
+    signal.throwIfAborted();
+    const part = page.map(logLine).join('');
+    bytes += Buffer.byteLength(part);
+    if (bytes > LOG_FILE_BYTES_MAX) {
+      throw new AppError('payload_too_large', {
+        detail: `the log of ${id} is larger than ${LOG_FILE_BYTES_MAX} bytes; read it in pages from /session/${id}/events, as signet export does`,
+      });
+    }
+    parts.push(part);
+  }
+  return parts.join('');
+}
+
+/** All or nothing: the log is checked and folded first and appended in one commit, so a refusal or a crash leaves no trace. */
+async function importLog(deps: RuntimeDeps, { header, signals: values }: Input<'importSession'>) {
+  const id = header.session;
+  const stream = `session:${id}`;
+  await refuseKnown(deps, id);
+  const { signals, core, view } = await checkAndFold(header, values);
+  refuseOpen(view, core);
+  const card = cardAfter(view, core, []);
+  const { firstGseq } = await deps.log.append({ stream, epoch: 0, expected: 0, signals, card }).catch((error: unknown) => {
+    throw isAppError(error, 'session_fenced') ? conflict(id, 'exists') : error;
+  });
+  // Not published, only announced: readers of the whole log find it there, but nobody counts its turns and tokens as new.
+  deps.hub.headGseq = Math.max(deps.hub.headGseq, firstGseq + signals.length - 1);
+  deps.hub.publish(id, []);
+  deps.hub.forget(id);
+  return { session: view.session, signals: signals.length, digest: header.digest };
+}
+
+async function refuseKnown({ log }: RuntimeDeps, id: string): Promise<void> {
+  const { head, epoch } = await log.head(`session:${id}`);
+  if (head === 0 && epoch === 0) return;
+  const reason = (await log.card(id))
+    ? 'exists'
+    : 'was purged here, and its numbers are never used again; import it into another workspace';
+  throw conflict(id, reason);
+}
+
+function conflict(id: string, reason: string): AppError {
+  return new AppError('id_conflict', { detail: `session ${id} ${reason}` });
+}
+
+async function checkAndFold(header: LogHeader, values: readonly unknown[]): Promise<FoldedSession & { signals: SealedSignal[] }> {
+  const check = createLogCheck(header);
+  const signals: SealedSignal[] = [];
+  let core: SessionCore | null = null;
+  let view: SessionView | null = null;
+  for (const value of values) {
+    const sealed = check.take(value);
+    signals.push(sealed);
+    try {
+      // Folding looks at nothing that depends on the log-wide number.
+      core = foldCore(core, { ...sealed, gseq: sealed.seq });
+      view ??= createView(sealed.payload as unknown as Parameters<typeof createView>[0], sealed.timestamp);
+      foldView(view, sealed);
+    } catch (error) {
+      throw refused(signals.length + 1, `the session cannot take ${sealed.name} here (${(error as Error).message})`, error);
+    }
+    if (signals.length % IMPORT_STEP_SIGNALS === 0) await nextTurn();
+  }
+  check.finish();
+  if (!core || !view || view.session.id !== header.session)
+    throw refused(2, `the first signal creates session ${view?.session.id}, not ${header.session}`);
+  return { core, view, signals };
+}
+
+/** Work that was under way elsewhere must not go on here by itself, perhaps a second time. */
+function refuseOpen({ session }: SessionView, { snapshot }: SessionCore): void {
+  const { pending } = snapshot.context;
+  if (SETTLED_STATES.has(session.state) && session.turn === null && session.queue.length === 0 && pending.length === 0) return;
+  const owed = pending.length > 0 ? `, with ${pending.map(({ key }) => key).join(', ')} under way` : '';
+  throw new AppError('turn_open', {
+    detail: `the exported session is ${session.state}${owed}, ${session.queue.length} prompts wait; export it when it is idle or ended`,
+  });
+}
