@@ -9,8 +9,8 @@ import { Signal } from './signal.ts';
  * text takes up to half of what may wait for the writer of the log; other sessions need the rest.
  */
 export const LOG_FILE_BYTES_MAX = 32 * 1_048_576;
-/** An import's body is the file's text with a few characters around it. */
-const IMPORT_OVERHEAD_BYTES = 1_024;
+/** An import's body is the file's text with a little around it. */
+const IMPORT_BODY_BYTES_MAX = 33 * 1_048_576;
 
 /** First line of a log file. */
 export const LogHeader = z.strictObject({
@@ -107,6 +107,6 @@ export const logOperations = {
     output: z.object({ session: Session, signals: z.int(), digest: z.string() }),
     errors: ['invalid_request', 'id_conflict', 'turn_open', 'overloaded', 'draining', 'storage_failed'],
     status: 201,
-    bodyBytesMax: LOG_FILE_BYTES_MAX + IMPORT_OVERHEAD_BYTES,
+    bodyBytesMax: IMPORT_BODY_BYTES_MAX,
   }),
 };

@@ -12,6 +12,7 @@ import type { RuntimeDeps } from './runtime-deps.ts';
 import { cardAfter, SETTLED_STATES } from './session-card.ts';
 import { foldCore } from './session-core.ts';
 import { foldSession, sessionNotFound } from './session-fold.ts';
+import { SNAPSHOT_SIGNALS, takeSnapshot } from './session-snapshot.ts';
 import type { FoldedSession, SessionCore } from './session-state.ts';
 
 type Ops = typeof logOperations;
@@ -21,6 +22,8 @@ type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
 const PAGE_SIGNALS = 1_000;
 /** Signals checked and folded before other work gets its turn, about 10 ms. */
 const IMPORT_STEP_SIGNALS = 100;
+/** A larger one is left out: with the signals it would fill the queue of the log's writer. It is only a cache. */
+const SNAPSHOT_CHARS_MAX = 8 * 1_048_576;
 const IMPORT_RETRY_MS = 1_000;
 
 /** Whole logs: compared, written out, taken in. */
@@ -107,7 +110,9 @@ async function importLog(deps: RuntimeDeps, { header, signals: values }: Input<'
   const { signals, core, view } = await checkAndFold(header, values);
   refuseOpen(view, core);
   const card = cardAfter(view, core, []);
-  const { firstGseq } = await deps.log.append({ stream, epoch: 0, expected: 0, signals, card }).catch((error: unknown) => {
+  const snapshot = takeSnapshot({ core, view });
+  const cached = signals.length >= SNAPSHOT_SIGNALS && snapshot.body.length <= SNAPSHOT_CHARS_MAX ? { snapshot } : {};
+  const { firstGseq } = await deps.log.append({ stream, epoch: 0, expected: 0, signals, card, ...cached }).catch((error: unknown) => {
     throw isAppError(error, 'session_fenced') ? conflict(id, 'exists') : error;
   });
   // Not published, only announced: readers of the whole log find it there, but nobody counts its turns and tokens as new.

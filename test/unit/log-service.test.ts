@@ -10,6 +10,7 @@ import { sealSignal } from '../../src/core/signal-seal.ts';
 import { captureCli } from '../helpers/captured-cli.ts';
 import { startModelServer } from '../helpers/model-server/server.ts';
 import { type Signet, startSignet } from '../helpers/signet.ts';
+import { openSse } from '../helpers/sse-client.ts';
 
 let here: Signet;
 let there: Signet;
@@ -145,13 +146,35 @@ test('signet import says which line of a file is broken, and that a file is not 
   expect(cli.err()).toContain('cannot be read');
 });
 
-test('readers of the whole log see imported signals once, with the numbers of this workspace', async () => {
+test('readers of the whole log get imported signals at once, each once, with the numbers of this workspace', async () => {
   const id = await talk(here);
   const file = parse(await here.client.session.exportLog(id));
+  const { id: earlier } = await there.client.session.create({});
+  const { head } = await there.client.session.events(earlier);
+  const { gseq } = (await there.client.session.events(earlier, { after: head - 1 })).items[0]!;
+  const reader = await openSse(`${there.runtimeUrl}/events?after=${gseq}&session=${id}`);
+  onTestFinished(() => reader.close());
+
   await there.client.session.importLog(file);
-  const { id: next } = await there.client.session.create({});
-  const { items } = await there.client.session.events(id, { limit: 1_000 });
-  const after = (await there.client.session.events(next, { limit: 1 })).items[0]!;
-  expect(items.map(({ gseq }) => gseq)).toEqual(items.map((_, index) => items[0]!.gseq + index));
-  expect(after.gseq).toBe(items.at(-1)!.gseq + 1);
+
+  const last = `${file.signals.at(-1)!.id}`;
+  await reader.until(({ data }) => data.id === last);
+  const seen = reader.frames.flatMap(({ data }) => (data.stream === `session:${id}` ? [data] : []));
+  expect(seen.map(({ seq }) => seq)).toEqual(file.signals.map(({ seq }) => seq));
+  const first = Number(seen[0]!.gseq);
+  expect(first).toBeGreaterThan(gseq);
+  expect(seen.map((signal) => signal.gseq)).toEqual(seen.map((_, index) => first + index));
+});
+
+test('a long log is imported with its cache, and folds to the same state with and without it', async () => {
+  const id = await talk(here);
+  for (let index = 0; index < 250; index += 1) await here.client.session.update(id, { title: `title ${index}` });
+  const file = parse(await here.client.session.exportLog(id));
+  const state = await here.client.session.stateAt(id);
+
+  await there.client.session.importLog(file);
+
+  expect(await there.client.session.stateAt(id)).toEqual(state);
+  expect(await there.client.session.stateAt(id, 40)).toEqual(await here.client.session.stateAt(id, 40));
+  expect(await there.client.session.verify(id)).toMatchObject({ verified: true, signals: file.signals.length });
 });
