@@ -102,7 +102,8 @@ const FOLDS: Folds = {
   'harness:start': openCall,
   'tool:call': openCall,
   'tool:result': foldToolResult,
-  'text:complete': (conversation, payload) => (isSummaryKey(payload.key) ? conversation : { ...conversation, partial: payload.content }),
+  'text:complete': (conversation, { key, content }) =>
+    isSummaryKey(key) || !conversation.open.includes(key) ? conversation : { ...conversation, partial: content },
   'harness:end': foldAnswer,
   'harness:error': foldBrokenAnswer,
   'tool:approval:resolved': (conversation, payload, signal) => {
@@ -111,7 +112,16 @@ const FOLDS: Folds = {
     return pushDenied(conversation, payload.id, `denied by ${payload.by}${reason}`, signal);
   },
   'compaction:complete': foldCompaction,
-  'turn:end': (conversation) => ({ ...conversation, turn: 0, partial: '', open: [] }),
+  // A compaction that was given up has no turn that could end.
+  'session:idle': giveUpCalls,
+  'session:ending': giveUpCalls,
+  'turn:end': (conversation, { promptIds }) => ({
+    // A message that was to join the turn and came too late for it is answered with it, unsaid.
+    ...promptIds.reduce((next, promptId) => dropWaiting(next, { promptId }), conversation),
+    turn: 0,
+    partial: '',
+    open: [],
+  }),
 };
 
 /** The conversation after one more signal; signals that say nothing leave it as it is. */
@@ -129,6 +139,10 @@ function openCall(conversation: Conversation, { key }: { readonly key: string })
   return { ...conversation, open: [...conversation.open, key] };
 }
 
+function giveUpCalls(conversation: Conversation): Conversation {
+  return conversation.open.length === 0 ? conversation : { ...conversation, open: [] };
+}
+
 /** Null when the call was given up before its answer came. */
 function closeCall(conversation: Conversation, key: string): Conversation | null {
   return conversation.open.includes(key) ? { ...conversation, open: conversation.open.filter((open) => open !== key) } : null;
@@ -139,7 +153,8 @@ function foldHook(conversation: Conversation, payload: PayloadOf<'hook:end'>): C
     case 'session-start':
       return { ...conversation, system: [conversation.system, payload.inject].filter(Boolean).join('\n\n') };
     case 'user-prompt-submit':
-      return payload.inject ? addContext(conversation, payload.inject) : conversation;
+      // The hook of a turn that was given up may answer in the next one.
+      return payload.inject && payload.key === `t${conversation.turn}.hook` ? addContext(conversation, payload.inject) : conversation;
     case 'pre-compaction':
       return { ...conversation, summaryPrompt: [payload.summaryPrompt, payload.guidelines].filter(Boolean).join('\n\n') };
     default:

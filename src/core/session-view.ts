@@ -48,15 +48,23 @@ const enter =
     view.session.state = state;
   };
 
+/** Model calls that were in flight are given up: also those of a compaction, which has no turn that could end. */
+const enterQuiet =
+  (state: SessionState) =>
+  (view: SessionView): void => {
+    view.session.state = state;
+    view.calls = [];
+  };
+
 const FOLDS: Folds = {
   'session:starting': enter('starting'),
-  'session:idle': enter('idle'),
+  'session:idle': enterQuiet('idle'),
   'session:researching': enter('researching'),
   'session:generating': enter('generating'),
   'session:tool-looping': enter('tool-looping'),
   'session:compacting': enter('compacting'),
   'session:aborting': enter('aborting'),
-  'session:ending': enter('ending'),
+  'session:ending': enterQuiet('ending'),
   'session:passivated': enter('passivated'),
   'session:ended': (view, payload) => {
     view.session.state = 'ended';
@@ -76,7 +84,9 @@ const FOLDS: Folds = {
   'session:bypass:changed': (view, { bypassed }) => {
     view.session.bypassed = bypassed;
   },
-  'hook:end': (view, { bypassed, hook }) => {
+  'hook:end': (view, { bypassed, hook, key }) => {
+    // The hook of a turn that was given up may answer in the next one.
+    if (hook === 'user-prompt-submit' && key !== `t${view.session.turn?.number}.hook`) return;
     if (hook === 'session-start' || hook === 'user-prompt-submit')
       view.session.bypassed = bypassed || (view.session.bypassed && hook === 'session-start');
   },

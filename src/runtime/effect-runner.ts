@@ -12,7 +12,8 @@ const REPORT_RETRY_MS = 500;
 
 interface Ports {
   run(pending: Pending, signal: AbortSignal, restored: boolean): Promise<readonly InputDraft[]>;
-  report(drafts: readonly InputDraft[]): Promise<unknown>;
+  /** `holds` is asked when the drafts are decided: what is no longer true by then is not recorded. */
+  report(drafts: readonly InputDraft[], holds?: (core: SessionCore) => boolean): Promise<unknown>;
 }
 
 /** Why an effect's signal aborts when its session no longer owes the work. */
@@ -71,10 +72,10 @@ export class EffectRunner {
   }
 
   /** An outcome is offered until the log takes it: a full disk must not lose a finished tool call. */
-  async #report(drafts: readonly InputDraft[]): Promise<void> {
+  async #report(drafts: readonly InputDraft[], holds?: (core: SessionCore) => boolean): Promise<void> {
     while (!this.#closed && drafts.length > 0) {
       try {
-        await this.#ports.report(drafts);
+        await this.#ports.report(drafts, holds);
         return;
       } catch (error) {
         if (!isAppError(error, 'storage_failed') && !isAppError(error, 'overloaded')) throw error;
@@ -103,7 +104,9 @@ export class EffectRunner {
         fires === 'timer:fired'
           ? { name: 'timer:fired', payload: { id } }
           : { name: 'tool:approval:resolved', payload: { id, decision: 'deny', by: 'expiry', message: 'nobody decided in time' } };
-      void this.#report([draft]).catch((error: unknown) => {
+      // Between this moment and the commit the wait may end otherwise, and another one of the same name begin.
+      const holds = ({ snapshot }: SessionCore) => obligationsOf(snapshot).timers.some((owed) => owed.id === id && owed.dueAt === dueAt);
+      void this.#report([draft], holds).catch((error: unknown) => {
         if (!this.#closed) this.#logger.error({ err: error, id }, 'a timer could not be recorded');
       });
     }, wait);

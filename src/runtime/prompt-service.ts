@@ -187,7 +187,9 @@ async function readAnswer(deps: RuntimeDeps, session: string, prompt: PromptView
   const calls = new Map<string, unknown>();
   let seq = prompt.seq - 1;
   while (prompt.endSeq !== null && seq < prompt.endSeq) {
-    const page = await deps.log.read(`session:${session}`, seq, ANSWER_PAGE_SIGNALS);
+    // What has just happened is still in memory.
+    const recent = deps.hub.recentAfter(session, seq, ANSWER_PAGE_SIGNALS);
+    const page = recent?.length ? recent : await deps.log.read(`session:${session}`, seq, ANSWER_PAGE_SIGNALS);
     if (page.length === 0) break;
     for (const signal of page) if (signal.seq <= prompt.endSeq) foldAnswer(answer, calls, signal, prompt.turn);
     seq = page.at(-1)!.seq;
@@ -197,15 +199,17 @@ async function readAnswer(deps: RuntimeDeps, session: string, prompt: PromptView
 
 function foldAnswer(answer: PromptAnswer, calls: Map<string, unknown>, signal: Signal, turn: number | null): void {
   if (signal.source.turn !== turn && signal.name !== 'turn:end') return;
+  // Work of an earlier turn that was given up may still answer in this one.
+  const isOfTurn = (key: string) => key.startsWith(`t${turn}.`);
   switch (signal.name) {
     case 'text:complete': {
       const { key, content } = signal.payload as PayloadOf<'text:complete'>;
-      if (key.startsWith('t')) answer.content = content;
+      if (isOfTurn(key)) answer.content = content;
       break;
     }
     case 'harness:end': {
       const { key, content, outputValid } = signal.payload as unknown as PayloadOf<'harness:end'>;
-      if (!key.startsWith('t')) break;
+      if (!isOfTurn(key)) break;
       answer.content = content;
       if (outputValid) answer.output = JSON.parse(content);
       break;
@@ -218,7 +222,7 @@ function foldAnswer(answer: PromptAnswer, calls: Map<string, unknown>, signal: S
     case 'tool:result': {
       const { id, name, key, output, isError, durationMs } = signal.payload as unknown as PayloadOf<'tool:result'>;
       const result: ToolResult = { id, name, input: calls.get(key) ?? null, output, isError, durationMs };
-      if (!id.startsWith('pre_')) answer.toolResults.push(result);
+      if (isOfTurn(key) && !id.startsWith('pre_')) answer.toolResults.push(result);
       break;
     }
     case 'turn:end': {

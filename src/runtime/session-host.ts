@@ -77,7 +77,7 @@ export class SessionHost {
     this.#deps = deps;
     this.#effects = new EffectRunner(deps.clock, deps.logger, {
       run: (pending, signal, restored) => deps.runEffect(this, pending, signal, restored),
-      report: (drafts) => this.#submit(() => drafts, true),
+      report: (drafts, holds) => this.#submit((core) => (!holds || holds(core) ? drafts : []), true),
     });
   }
 
@@ -189,7 +189,7 @@ export class SessionHost {
     };
     for (const command of commands) {
       try {
-        const drafts = command.decide(core, this.view);
+        const drafts = this.#drafts(command, core);
         if (drafts.length > 0 && core.snapshot.value === 'passivated')
           take({ name: 'session:activated', payload: { reason: drafts[0]!.name } });
         for (const draft of drafts) take(draft);
@@ -212,6 +212,14 @@ export class SessionHost {
     this.#effects.reconcile(this.#core, false);
     for (const command of decided) command.resolve({ signals: committed, head: this.#core.seq });
     for (const look of [...this.#watchers]) look();
+  }
+
+  /** What has ended stays as it is: late outcomes are dropped, commands are refused. */
+  #drafts(command: Command, core: SessionCore): readonly InputDraft[] {
+    const drafts = command.decide(core, this.view);
+    if (core.snapshot.status === 'active' || drafts.length === 0) return drafts;
+    if (command.joins) return [];
+    throw new AppError('session_ended', { detail: `session ${this.id} has ended; create a new one` });
   }
 
   /** Null when nothing was written: the callers know, the session stands where it stood. */

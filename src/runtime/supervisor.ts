@@ -17,6 +17,8 @@ import type { FoldedSession, SystemFact } from './session-state.ts';
 
 /** Views of sessions that are not in memory, kept because lists and readers ask for them again and again. */
 const COLD_VIEWS_MAX = 64;
+/** Wait before a session that could not be brought back, for want of the log, is tried again; unit: milliseconds. */
+const COME_BACK_RETRY_MS = 1_000;
 /** Sessions brought back at once when the process starts. */
 const SWEEP_AT_ONCE = 8;
 
@@ -141,10 +143,8 @@ export class Supervisor {
       if (cards.length === 0) return resumed;
       const last = cards.at(-1)!;
       after = { updatedAt: last.updatedAt, id: last.id };
-      for (const outcome of await Promise.allSettled(cards.map((card) => this.get(card.id)))) {
-        if (outcome.status === 'fulfilled') resumed += 1;
-        else this.#deps.logger.error({ err: outcome.reason }, 'a session could not be resumed');
-      }
+      const outcomes = await Promise.all(cards.map((card) => this.#comeBack(card.id)));
+      resumed += outcomes.filter((isBack) => isBack).length;
     }
   }
 
@@ -292,11 +292,26 @@ export class Supervisor {
   #planRestart(session: string, attempt: number, delayMs: number): void {
     const crash = this.#crashes.get(session);
     if (crash) this.#crashes.set(session, { ...crash, attempt, delayMs });
+    this.#later(delayMs, () => this.#comeBack(session));
+  }
+
+  /** False when it is not back now. What is owed is not left lying: a log that did not take a write is asked again. */
+  async #comeBack(session: string): Promise<boolean> {
+    try {
+      await this.get(session);
+      return true;
+    } catch (error) {
+      this.#deps.logger.error({ err: error, session }, 'a session could not be resumed');
+      const mayPass = isAppError(error, 'storage_failed') || isAppError(error, 'overloaded');
+      if (mayPass && !this.draining) this.#later(COME_BACK_RETRY_MS, () => this.#comeBack(session));
+      return false;
+    }
+  }
+
+  #later(delayMs: number, run: () => void): void {
     const timer = setTimeout(() => {
       this.#restarts.delete(timer);
-      this.get(session).catch((err: unknown) =>
-        this.#deps.logger.error({ err, session, attempt }, 'a crashed session could not be restarted'),
-      );
+      run();
     }, delayMs);
     timer.unref();
     this.#restarts.add(timer);
