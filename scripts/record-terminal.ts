@@ -67,6 +67,7 @@ function draw(rows: readonly Line[]): string {
       `<text x="${MARGIN_PX}" y="${MARGIN_PX + (index + 0.75) * LINE_HEIGHT_PX}" fill="${colours[kind]}" xml:space="preserve">${escapeXml(text)}</text>`,
   );
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="13">
+<title>Two prompts, the sessions they made, the signals of one, and its replay</title>
 <rect width="100%" height="100%" rx="8" fill="#14181f"/>
 ${texts.join('\n')}
 </svg>

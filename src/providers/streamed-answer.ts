@@ -35,7 +35,7 @@ export class StreamedAnswer extends Response {
       input.unlink();
       wake();
     });
-    this.#message.once('error', (error) => this.#fail(error));
+    this.#message.on('error', (error) => this.#fail(error));
     this.#message.once('close', () => this.#fail(null));
   }
 

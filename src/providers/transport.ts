@@ -26,7 +26,8 @@ export function createWatchedFetch(context: FaultContext): Fetch {
     const signal = init.signal ?? undefined;
     signal?.throwIfAborted();
     const request = open(input instanceof Request ? input.url : input, init);
-    const abort = () => request.destroy(signal?.reason instanceof Error ? signal.reason : undefined);
+    // Without an error of its own: the answer may be over in this very moment, and a socket on its way to the pool has nobody to catch it.
+    const abort = () => request.destroy();
     signal?.addEventListener('abort', abort, { once: true });
     const unlink = () => signal?.removeEventListener('abort', abort);
     try {
