@@ -1,9 +1,11 @@
 import { join } from 'node:path';
 import { createInProcessTransport } from './client/in-process.ts';
 import type { Settings } from './config.ts';
+import type { RuntimeConfig } from './contract/config.ts';
 import { daemonOperations } from './contract/daemon.ts';
 import { VERSION } from './contract/version.ts';
 import { isoTime, systemClock } from './core/clock.ts';
+import { AppError } from './core/errors.ts';
 import type { Logger } from './core/logger.ts';
 import type { DaemonClient } from './core/operation-call.ts';
 import { openDaemon } from './daemon/daemon.ts';
@@ -143,6 +145,7 @@ async function composeRuntime(
   // The daemon's answer holds no keys, so that it can be shown; what needs them is built from the file in this process.
   const { providers: keyed, mcpServers } = loaded.config.runtime;
   const providers = createConfiguredProviders({ ...config, providers: keyed }, env);
+  requireProviders(providers, config);
   const tools = createToolRegistry({ limits: config.limits, log: logger });
   for (const tool of createMemoryTools(client)) tools.register(tool);
   const toolService = createToolService({
@@ -165,6 +168,21 @@ async function composeRuntime(
   });
   await toolService.restore(Object.entries(mcpServers).map(([mcpServer, server]) => ({ mcpServer, ...server })));
   return { runtime, providers, toolService };
+}
+
+/** A name that leads nowhere should be told now, not when a provider fails at night. @throws AppError `config_invalid` */
+function requireProviders(providers: ProviderRegistry, { fallback, routing }: RuntimeConfig): void {
+  const named = [
+    ...fallback.map((choice, index) => ({ place: `runtime.fallback[${index}].provider`, choice })),
+    ...(routing.compaction ? [{ place: 'runtime.routing.compaction.provider', choice: routing.compaction }] : []),
+  ];
+  const known = providers.list().map((entry) => entry.id);
+  for (const { place, choice } of named) {
+    if (choice.provider === undefined || known.includes(choice.provider)) continue;
+    throw new AppError('config_invalid', {
+      detail: `agent.yaml: ${place} names "${choice.provider}"; known providers: ${known.join(', ')}`,
+    });
+  }
 }
 
 /** What was opened, closed in reverse order; one that fails does not keep the others open. */

@@ -1,16 +1,33 @@
+import { writeSync } from 'node:fs';
 import { pino } from 'pino';
 import type { Logger } from './core/logger.ts';
 
 /** Fields that hold secrets wherever they turn up, one level down as well. */
 const SECRET_FIELDS = ['apiKey', 'token', 'authorization', 'value', 'secret', 'password', 'headers', 'env'];
 
+const STDOUT = 1;
+
+/** A line that cannot be written (disk full, reader gone) is dropped: a log must never stop or end the daemon it tells of. */
+const stdout = {
+  write(line: string): void {
+    try {
+      writeSync(STDOUT, line);
+    } catch {
+      // Nobody can be told: the place to tell it is the one that failed.
+    }
+  },
+};
+
 /** JSON lines on stdout. Errors carry their cause; fields that hold secrets are taken out. */
 export function createLogger(level: string): Logger {
-  return pino({
-    level,
-    base: { pid: process.pid },
-    timestamp: () => `,"time":"${new Date().toISOString()}"`,
-    formatters: { level: (label) => ({ level: label }) },
-    redact: { paths: SECRET_FIELDS.flatMap((field) => [field, `*.${field}`]), censor: '[redacted]' },
-  });
+  return pino(
+    {
+      level,
+      base: { pid: process.pid },
+      timestamp: () => `,"time":"${new Date().toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+      redact: { paths: SECRET_FIELDS.flatMap((field) => [field, `*.${field}`]), censor: '[redacted]' },
+    },
+    stdout,
+  );
 }

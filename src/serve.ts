@@ -15,6 +15,8 @@ const YOUNG_HEAP_FLAG = '--semi-space-growth-factor=1';
 /** Runs daemon and runtime in the foreground until a signal stops them. Resolves when all is closed. @throws what `start` throws */
 export async function serve(env: Environment, print: (text: string) => void): Promise<void> {
   setFlagsFromString(YOUNG_HEAP_FLAG);
+  // A full disk or a reader that has gone must not end the daemon.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
   const settings = resolveSettings(env);
   const logger = createLogger(settings.logLevel);
   const stop = Promise.withResolvers<string>();

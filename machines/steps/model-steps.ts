@@ -69,7 +69,10 @@ const endTurn: Step = (context, event) => ({
 
 const endTurnOutOfRounds: Step = (context, event) => ({ set: TURN_CLOSED, say: closeTurn(context, event.at, 'max_rounds') });
 
-const failTurnOutput: Step = (context, event) => fail(context, event.at, 'output_invalid', 'the answer does not fit output.schema');
+const failTurnOutput: Step = (context, event) => {
+  const why = payloadOf(event, 'harness:end').outputFault ?? 'no reason given';
+  return fail(context, event.at, 'output_invalid', `the answer does not fit output.schema: ${why}`);
+};
 
 const failTurnModel: Step = (context, event) => {
   const { code, message } = payloadOf(event, 'harness:error');

@@ -261,6 +261,8 @@ export const SIGNALS = {
       durationMs: ms,
       firstTokenMs: ms.nullable(),
       outputValid: z.boolean().optional(),
+      /** Why the answer does not fit the schema that was asked for. */
+      outputFault: optionalText,
     }),
     'The model call is over.',
   ),

@@ -57,12 +57,22 @@ export class EffectRunner {
     this.#timers.clear();
   }
 
+  /** An effect that throws is a bug, but its session must not wait for an outcome that never comes. */
+  async #run(pending: Pending, signal: AbortSignal, restored: boolean): Promise<readonly InputDraft[]> {
+    try {
+      return await this.#ports.run(pending, signal, restored);
+    } catch (error) {
+      this.#logger.error({ err: error, key: pending.key }, 'an effect failed unexpectedly');
+      return [brokenOutcome(pending)];
+    }
+  }
+
   async #start(pending: Pending, restored: boolean, abortAtOnce = false): Promise<void> {
     const controller = new AbortController();
     this.#running.set(pending.key, controller);
     if (abortAtOnce) controller.abort(NOT_OWED);
     try {
-      const drafts = await this.#ports.run(pending, controller.signal, restored);
+      const drafts = await this.#run(pending, controller.signal, restored);
       await this.#report(drafts);
     } catch (error) {
       if (!this.#closed) this.#logger.error({ err: error, key: pending.key }, 'an outcome could not be recorded');
@@ -113,5 +123,25 @@ export class EffectRunner {
     // A daemon with nothing but waiting sessions may still exit.
     timer.unref();
     this.#timers.set(id, { dueAt, timer });
+  }
+}
+
+function brokenOutcome(pending: Pending): InputDraft {
+  const error = { code: 'internal', message: 'a fault of this server; the log has the cause' };
+  switch (pending.kind) {
+    case 'hook':
+      return { name: 'hook:error', payload: { hook: pending.hook, key: pending.key, ...error, durationMs: 0 } };
+    case 'model':
+      return {
+        name: 'harness:error',
+        payload: { key: pending.key, error: error.message, ...error, recoverable: false, jitter: 0, durationMs: 0, partialChars: 0 },
+      };
+    case 'tool': {
+      const { id, name, key } = pending;
+      return {
+        name: 'tool:result',
+        payload: { id, name, key, output: error.message, isError: true, error, durationMs: 0, bytes: error.message.length },
+      };
+    }
   }
 }

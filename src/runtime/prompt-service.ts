@@ -8,9 +8,11 @@ import type { sessionOperations } from '../contract/session-operations.ts';
 import type { Signal } from '../contract/signal.ts';
 import { newId } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
+import { parseJsonAnswer } from '../core/json-answer.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import type { PromptView, SessionView } from '../core/session-view.ts';
 import { canonicalJson } from '../core/signal-seal.ts';
+import { compileInputCheck } from '../tools/tool-input.ts';
 import { chooseModel } from './model-choice.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 import type { SessionHost } from './session-host.ts';
@@ -107,6 +109,8 @@ async function submit(
     input.provider !== undefined || input.model !== undefined
       ? chooseModel(deps, { provider: input.provider ?? session.provider, model: input.model })
       : undefined;
+  // A schema that is none is told now, before a model is paid for an answer nobody can check.
+  if (input.output) compileInputCheck('output', input.output.schema);
   const tools = offeredTools(deps, host);
   await host.handle((core, view) => {
     // A prompt that was refused for lack of room left nothing behind: it may come again under its id.
@@ -184,7 +188,8 @@ async function answerOrThrow(deps: RuntimeDeps, session: string, prompt: PromptV
 /** Put together from the log, so that it is the same whenever and wherever it is asked for. */
 async function readAnswer(deps: RuntimeDeps, session: string, prompt: PromptView): Promise<PromptAnswer> {
   const answer = emptyAnswer(prompt);
-  const calls = new Map<string, unknown>();
+  // Results come in as tools finish; people read them in the order they were asked for.
+  const calls: Calls = new Map();
   let seq = prompt.seq - 1;
   while (prompt.endSeq !== null && seq < prompt.endSeq) {
     // What has just happened is still in memory.
@@ -194,10 +199,13 @@ async function readAnswer(deps: RuntimeDeps, session: string, prompt: PromptView
     for (const signal of page) if (signal.seq <= prompt.endSeq) foldAnswer(answer, calls, signal, prompt.turn);
     seq = page.at(-1)!.seq;
   }
+  answer.toolResults = [...calls.values()].flatMap(({ result }) => (result ? [result] : []));
   return answer;
 }
 
-function foldAnswer(answer: PromptAnswer, calls: Map<string, unknown>, signal: Signal, turn: number | null): void {
+type Calls = Map<string, { readonly input: unknown; readonly result: ToolResult | null }>;
+
+function foldAnswer(answer: PromptAnswer, calls: Calls, signal: Signal, turn: number | null): void {
   if (signal.source.turn !== turn && signal.name !== 'turn:end') return;
   // Work of an earlier turn that was given up may still answer in this one.
   const isOfTurn = (key: string) => key.startsWith(`t${turn}.`);
@@ -211,18 +219,18 @@ function foldAnswer(answer: PromptAnswer, calls: Map<string, unknown>, signal: S
       const { key, content, outputValid } = signal.payload as unknown as PayloadOf<'harness:end'>;
       if (!isOfTurn(key)) break;
       answer.content = content;
-      if (outputValid) answer.output = JSON.parse(content);
+      if (outputValid) answer.output = parseJsonAnswer(content);
       break;
     }
     case 'tool:call': {
       const { key, input } = signal.payload as unknown as PayloadOf<'tool:call'>;
-      calls.set(key, input);
+      calls.set(key, { input, result: null });
       break;
     }
     case 'tool:result': {
       const { id, name, key, output, isError, durationMs } = signal.payload as unknown as PayloadOf<'tool:result'>;
-      const result: ToolResult = { id, name, input: calls.get(key) ?? null, output, isError, durationMs };
-      if (isOfTurn(key) && !id.startsWith('pre_')) answer.toolResults.push(result);
+      const input = calls.get(key)?.input ?? null;
+      if (isOfTurn(key) && !id.startsWith('pre_')) calls.set(key, { input, result: { id, name, input, output, isError, durationMs } });
       break;
     }
     case 'turn:end': {

@@ -57,6 +57,11 @@ async function create(deps: RuntimeDeps, input: Input<'createSession'>, context:
     context.reply.status(200);
     return existing.session;
   }
+  if (input.id && (await deps.log.head(`session:${id}`)).head > 0) {
+    throw new AppError('id_conflict', {
+      detail: `a session ${id} was purged here; its numbers are never used again, so choose another id`,
+    });
+  }
   const host = await deps.supervisor.create(await createdPayload(deps, id, input, bodyDigest), context.client);
   return host.view.session;
 }

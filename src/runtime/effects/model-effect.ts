@@ -2,6 +2,7 @@ import type { Pending } from '../../../machines/session-context.ts';
 import type { PayloadOf, RequestedCall } from '../../contract/catalog.ts';
 import { assembleContext, assembleSummaryRequest } from '../../core/context.ts';
 import { AppError } from '../../core/errors.ts';
+import { parseJsonAnswer } from '../../core/json-answer.ts';
 import type { CompletionOptions, CompletionResult, ToolCall } from '../../core/provider.ts';
 import { estimateCost, priceFor } from '../../providers/prices.ts';
 import { compileInputCheck } from '../../tools/tool-input.ts';
@@ -85,7 +86,7 @@ function openPrompt(host: SessionHost) {
 function succeeded(deps: EffectDeps, host: SessionHost, pending: ModelPending, result: CompletionResult, watch: CallWatch): InputDraft[] {
   const { key } = pending;
   const thinking = result.thinking?.filter((part) => part.text !== '' || part.signature) ?? [];
-  const outputValid = fitsSchema(host, pending, result);
+  const outputFault = schemaFault(host, pending, result);
   const end: PayloadOf<'harness:end'> = {
     key,
     content: result.content,
@@ -97,7 +98,7 @@ function succeeded(deps: EffectDeps, host: SessionHost, pending: ModelPending, r
     costUsd: costOf(deps, pending, result),
     durationMs: watch.durationMs,
     firstTokenMs: watch.firstTokenMs,
-    ...(outputValid === undefined ? {} : { outputValid }),
+    ...(outputFault === undefined ? {} : { outputValid: outputFault === '', ...(outputFault ? { outputFault } : {}) }),
   };
   const thought = thinking.map((part) => part.text).join('');
   return [
@@ -135,14 +136,15 @@ function requestedCall(deps: EffectDeps, host: SessionHost, call: ToolCall): Req
   };
 }
 
-function fitsSchema(host: SessionHost, pending: ModelPending, result: CompletionResult): boolean | undefined {
+/** Undefined when no schema was asked for, '' when the answer fits it, else why it does not. */
+function schemaFault(host: SessionHost, pending: ModelPending, result: CompletionResult): string | undefined {
   const schema = pending.purpose === 'answer' ? openPrompt(host)?.outputSchema : undefined;
   if (!schema || result.stopReason === 'tool_use') return undefined;
   try {
-    return compileInputCheck('output', schema)(JSON.parse(result.content)).length === 0;
+    const faults = compileInputCheck('output', schema)(parseJsonAnswer(result.content));
+    return faults.map(({ pointer, detail }) => `${pointer || 'the answer'} ${detail}`).join('; ');
   } catch {
-    // Neither JSON nor a schema that compiles: in both cases the caller does not get what it asked for.
-    return false;
+    return 'it is not JSON'; // The schema itself was compiled when the prompt was accepted.
   }
 }
 
@@ -189,7 +191,9 @@ function describe(error: unknown, signal: AbortSignal): { code: string; message:
 
 function nextFallback(deps: EffectDeps, pending: ModelPending): { provider: string; model: string } | undefined {
   const choice = deps.config.fallback[pending.fallbacks];
-  if (!choice) return undefined;
+  // The start has checked the list; a provider that was unregistered since is passed over.
+  const known = deps.providers.list().some((entry) => choice?.provider === undefined || entry.id === choice.provider);
+  if (!choice || !known) return undefined;
   const { provider, model } = deps.providers.resolve(choice);
   return { provider: provider.id, model };
 }
