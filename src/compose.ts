@@ -55,9 +55,13 @@ async function compose(settings: Settings, logger: Logger, opened: Closers): Pro
   const identity = { pid: process.pid, version: VERSION, host, startedAt: isoTime(startedAt) };
   const lock = lockWorkspace(folder, { ...identity, port: null, runtimePort: null });
   opened.add(() => lock.release());
-  const log = await openSignalLog({ path: join(folder, 'data', 'signals.db'), synchronous: loaded.config.signals.sync });
-  opened.add(() => log.close());
-  const daemon = await composeDaemon(settings, logger, opened, startedAt);
+  // The log's thread starts while the daemon opens its own files.
+  const opening = openSignalLog({ path: join(folder, 'data', 'signals.db'), synchronous: loaded.config.signals.sync });
+  opened.add(async () => (await opening.catch(() => null))?.close());
+  const composing = composeDaemon(settings, logger, opened, startedAt);
+  // Both are waited for, so that what one of them has opened is closed when the other fails.
+  await Promise.allSettled([opening, composing]);
+  const [log, daemon] = [await opening, await composing];
   const { runtime, providers, toolService } = await composeRuntime(settings, logger, { log, client: daemon.client, startedAt });
   opened.add(() => toolService.close());
   const runtimeServer = createHttpServer({

@@ -27,6 +27,8 @@ const caller = {
   agentId: AgentName.optional(),
   project: optionalText(4_096),
   runtimePath: z.enum(['plugin', 'legacy']).optional().catch(undefined),
+  /** Which of several sessions under one key is calling; the claim stays until the last of them has ended. */
+  holder: optionalText(512),
 };
 
 export const HookMemory = z.object({

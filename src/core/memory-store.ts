@@ -142,6 +142,8 @@ export interface ClaimRequest {
   readonly harness: string;
   readonly agentId: string;
   readonly project?: string;
+  /** Remembered as one who holds the claim, until it is released. */
+  readonly holder?: string;
 }
 
 /**
@@ -159,8 +161,8 @@ export interface ClaimStore {
   get(key: string): Promise<SessionClaim | undefined>;
   /** Newest first. */
   list(agentId?: string): Promise<SessionClaim[]>;
-  /** Releasing what nobody holds is fine. */
-  release(key: string): Promise<void>;
+  /** With a holder, the claim stays while another holder is left; without one, it goes with all of them. Releasing what nobody holds is fine. */
+  release(key: string, holder?: string): Promise<void>;
   /** Undefined when there is no live claim. */
   setBypass(key: string, enabled: boolean): Promise<SessionClaim | undefined>;
   counts(): Promise<{ active: number; bypassed: number }>;

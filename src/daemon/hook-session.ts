@@ -18,6 +18,7 @@ export interface HookCaller {
   readonly agentId?: string | undefined;
   readonly project?: string | undefined;
   readonly runtimePath?: RuntimePath | undefined;
+  readonly holder?: string | undefined;
   readonly parentSessionKey?: string | undefined;
   readonly bypass?: boolean | undefined;
 }
@@ -82,8 +83,8 @@ export function createHook<K extends HookId>(
       if (bypassed) return { ...spec.silent(), bypassed: true };
       return await spec.answer(input, session);
     } finally {
-      // Whatever happened above: an ended session must not block its key.
-      if (spec.claim === 'end' && key !== undefined) await claims.release(key);
+      // Whatever happened above: an ended session must not block its key. Others under the same key go on, bypassed if they were.
+      if (spec.claim === 'end' && key !== undefined) await claims.release(key, caller.holder);
     }
   };
 }
@@ -104,10 +105,10 @@ async function settle(claims: ClaimStore, { caller, context, noHooks, claim: mod
   const key = keyOf(caller);
   const held = key === undefined ? undefined : await claims.get(key);
   const agentId = caller.agentId ?? agentOfKey(key) ?? (await knownAgent(claims, mode === 'renew' ? undefined : held, caller));
-  const { harness, project } = caller;
+  const { harness, project, holder } = caller;
   const runtimePath = caller.runtimePath ?? pathOf(context);
   const takes = key !== undefined && !noHooks && mode !== 'end';
-  const request = { key: key ?? '', runtimePath, harness, agentId: agentId ?? DEFAULT_AGENT, project };
+  const request = { key: key ?? '', runtimePath, harness, agentId: agentId ?? DEFAULT_AGENT, project, holder };
   const claim = takes ? await claims.take(request, { restart: mode === 'renew' }) : held;
   const reader = scopeOf(agentId);
   const line = key === undefined ? undefined : { agentId: ownerOf(reader), sessionKey: key };

@@ -11,7 +11,7 @@ export const CLAIM_TTL_MS = 4 * 3_600_000;
 /** Sessions in one list; the newest. */
 const CLAIMS_LISTED_MAX = 10_000;
 
-/** Claims of sessions on the table `session_claims`. */
+/** Claims of sessions on the table `session_claims`; who holds them on `claim_holders`, whose rows go with their claim. */
 export function createClaimStore({ db, clock, read, note }: Access): ClaimStore {
   const live = (key: string): SessionClaim | undefined => {
     const row = cachedStatement(db, 'SELECT * FROM session_claims WHERE key = ? AND expires_at > ?').get(key, clock.now());
@@ -28,7 +28,7 @@ export function createClaimStore({ db, clock, read, note }: Access): ClaimStore 
           .all(clock.now(), agentId ?? null)
           .map(toClaim);
       }),
-    release: (key) => note(() => void cachedStatement(db, 'DELETE FROM session_claims WHERE key = ?').run(key)),
+    release: (key, holder) => note(() => releaseClaim(db, key, holder)),
     setBypass: (key, enabled) =>
       note(() => {
         const sql = 'UPDATE session_claims SET bypassed = ? WHERE key = ? AND expires_at > ?';
@@ -49,11 +49,18 @@ function takeClaim(db: DatabaseSync, held: SessionClaim | undefined, request: Cl
     // Clients of this API read exactly this sentence.
     throw new AppError('session_claimed', { detail: `session claimed by ${held.runtimePath} path`, extra: { sessionKey: request.key } });
   }
+  // Before the new row: an expired claim of the same key must not leave its holders to the next one.
+  if (!held) cachedStatement(db, 'DELETE FROM session_claims WHERE expires_at <= ?').run(nowMs);
   const keep = restart ? undefined : held;
   const row = cachedStatement(
     db,
-    `INSERT OR REPLACE INTO session_claims (key, harness, runtime_path, agent_id, project, claimed_at, last_seen_at, expires_at, bypassed)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+    // Not INSERT OR REPLACE: that deletes the row first, and its holders with it.
+    `INSERT INTO session_claims (key, harness, runtime_path, agent_id, project, claimed_at, last_seen_at, expires_at, bypassed)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT (key) DO UPDATE SET harness = excluded.harness, runtime_path = excluded.runtime_path, agent_id = excluded.agent_id,
+       project = excluded.project, claimed_at = excluded.claimed_at, last_seen_at = excluded.last_seen_at,
+       expires_at = excluded.expires_at, bypassed = excluded.bypassed
+     RETURNING *`,
   ).get(
     request.key,
     keep?.harness ?? request.harness,
@@ -65,8 +72,18 @@ function takeClaim(db: DatabaseSync, held: SessionClaim | undefined, request: Cl
     nowMs + CLAIM_TTL_MS,
     held?.bypassed ? 1 : 0,
   );
-  if (!held) cachedStatement(db, 'DELETE FROM session_claims WHERE expires_at <= ?').run(nowMs);
+  if (request.holder !== undefined) {
+    cachedStatement(db, 'INSERT OR IGNORE INTO claim_holders (key, holder) VALUES (?, ?)').run(request.key, request.holder);
+  }
   return toClaim(row!);
+}
+
+function releaseClaim(db: DatabaseSync, key: string, holder: string | undefined): void {
+  if (holder !== undefined) {
+    cachedStatement(db, 'DELETE FROM claim_holders WHERE key = ? AND holder = ?').run(key, holder);
+    if (cachedStatement(db, 'SELECT 1 FROM claim_holders WHERE key = ? LIMIT 1').get(key)) return;
+  }
+  cachedStatement(db, 'DELETE FROM session_claims WHERE key = ?').run(key);
 }
 
 function toClaim(row: Record<string, unknown>): SessionClaim {

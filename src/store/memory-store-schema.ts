@@ -121,4 +121,14 @@ export const memoryMigrations: readonly Migration[] = [
       ) STRICT, WITHOUT ROWID;
     `,
   },
+  {
+    name: 'holders of session claims',
+    up: `
+      CREATE TABLE claim_holders (
+        key TEXT NOT NULL REFERENCES session_claims(key) ON DELETE CASCADE,
+        holder TEXT NOT NULL,
+        PRIMARY KEY (key, holder)
+      ) STRICT, WITHOUT ROWID;
+    `,
+  },
 ];

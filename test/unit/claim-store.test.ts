@@ -60,6 +60,43 @@ test('bypass belongs to one claim: it outlives a restart, not a release', async 
   expect(await claims.take(request)).toMatchObject({ bypassed: false });
 });
 
+test('a claim, and its bypass, stays until the last holder has left', async () => {
+  const folder = tempFolder();
+  const before = open(folder);
+  await before.claims.take({ ...request, holder: 'one' });
+  await before.claims.take({ ...request, holder: 'two' }, { restart: true });
+  await before.claims.take({ ...request, key: 'l', holder: 'one' });
+  await before.claims.setBypass('k', true);
+  before.close();
+  const { claims } = open(folder);
+  await claims.release('k', 'one');
+  await claims.release('k', 'one');
+  await claims.release('k', 'stranger');
+  expect(await claims.take({ ...request, holder: 'two' })).toMatchObject({ bypassed: true });
+  await claims.release('k', 'two');
+  expect((await claims.list()).map((claim) => claim.key)).toEqual(['l']);
+});
+
+test('a release without a holder ends the claim for all of them', async () => {
+  const { claims } = open();
+  await claims.take({ ...request, holder: 'one' });
+  await claims.take({ ...request, holder: 'two' });
+  await claims.release('k');
+  expect(await claims.get('k')).toBeUndefined();
+  await claims.take({ ...request, holder: 'two' });
+  await claims.release('k', 'two');
+  expect(await claims.get('k')).toBeUndefined();
+});
+
+test('holders of an expired claim do not hold the next one', async () => {
+  const { claims, clock } = open();
+  await claims.take({ ...request, holder: 'one' });
+  clock.ms += 4 * HOUR_MS;
+  await claims.take({ ...request, holder: 'two' });
+  await claims.release('k', 'two');
+  expect(await claims.get('k')).toBeUndefined();
+});
+
 test('lists newest first, by agent if asked', async () => {
   const { claims, clock } = open();
   await claims.take(request);

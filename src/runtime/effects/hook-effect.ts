@@ -56,6 +56,8 @@ async function callHook(deps: EffectDeps, host: SessionHost, hook: HookName, opt
     sessionKey: session.sessionKey,
     agentId: session.agent,
     runtimePath: 'plugin' as const,
+    // Two sessions may run under one key: the end of one must not end the claim, and the bypass, of the other.
+    holder: session.id,
     ...(session.project ? { project: session.project } : {}),
   };
   return HOOKS[hook]({ call: deps.daemon.call, host, caller, options });
@@ -64,7 +66,7 @@ async function callHook(deps: EffectDeps, host: SessionHost, hook: HookName, opt
 interface HookCall {
   readonly call: Call;
   readonly host: SessionHost;
-  readonly caller: { harness: string; sessionKey: string; agentId: string; runtimePath: 'plugin'; project?: string };
+  readonly caller: { harness: string; sessionKey: string; agentId: string; runtimePath: 'plugin'; holder: string; project?: string };
   readonly options: CallOptions;
 }
 
