@@ -30,7 +30,11 @@ export async function serve(env: Environment, print: (text: string) => void): Pr
   for (const name of STOP_SIGNALS) process.on(name, () => process.exit(EXIT_FORCED));
   print(`\n${signal}: draining, running turns get up to ${settings.loaded.config.runtime.limits.drainTimeoutMs / 1_000} s\n`);
   const { interrupted } = await running.close();
-  print(interrupted > 0 ? `stopped; ${interrupted} sessions go on at the next start\n` : 'stopped\n');
+  print(
+    interrupted > 0
+      ? `stopped; ${interrupted === 1 ? '1 session goes' : `${interrupted} sessions go`} on at the next start\n`
+      : 'stopped\n',
+  );
 }
 
 function banner({ daemon, runtime, provider, folder }: Awaited<ReturnType<typeof start>>): string {

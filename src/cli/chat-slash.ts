@@ -2,7 +2,7 @@ import type { RuntimeClient } from '../client/runtime-client.ts';
 import type { Session } from '../contract/session.ts';
 import type { ChatView } from './chat-view.ts';
 import { describeFailure } from './context.ts';
-import type { Style } from './terminal.ts';
+import { formatTurns, type Style } from './terminal.ts';
 import { plainLine } from './terminal-text.ts';
 
 const HELP: readonly (readonly [string, string])[] = [
@@ -56,7 +56,7 @@ function showSession(session: Session, view: ChatView): void {
   const { usage, context } = session;
   const share = context.limit > 0 ? ` (${Math.round((100 * context.tokens) / context.limit)} %)` : '';
   const cost = session.costUsd ? `, $${session.costUsd.toFixed(4)}` : '';
-  view.note(`${session.id}  ${session.state}, ${session.turns} turns, ${session.queue.length} waiting`);
+  view.note(`${session.id}  ${session.state}, ${formatTurns(session.turns)}, ${session.queue.length} waiting`);
   view.note(`model    ${plainLine(`${session.provider}, ${session.model}`, 120)}`);
   view.note(
     `agent    ${session.agent}${session.bypassed ? ', hooks bypassed' : ''}${session.degraded ? ', without memory: the daemon did not answer' : ''}`,

@@ -9,7 +9,7 @@ import { createTurns } from './chat-turns.ts';
 import { type ChatView, createChatView } from './chat-view.ts';
 import { CliExit, describeFailure, EXIT } from './context.ts';
 import { watchRuntime } from './runtime-watch.ts';
-import { createStyle } from './terminal.ts';
+import { createStyle, formatTurns } from './terminal.ts';
 import { plainLine } from './terminal-text.ts';
 
 /** A second Ctrl-C within this time leaves, in ms. */
@@ -161,16 +161,16 @@ function createPromptLine(lines: Interface, output: Writable, person: boolean): 
   };
 }
 
-function greet({ context, client, session, flags }: Conversation, view: ChatView, dim: (text: string) => string): void {
+function greet({ context, session, flags }: Conversation, view: ChatView, dim: (text: string) => string): void {
   const model = plainLine(`${session.provider}, ${session.model || 'no model'}`, 120);
   const hooks = session.bypassed ? ', hooks bypassed' : '';
   if (!context.stdin.isTTY) return;
   view.note(
     dim(
-      `${flags.session ? `session ${session.id} again, ${session.turns} turns so far` : `session ${session.id}`}, agent ${session.agent}, ${model}${hooks}`,
+      `${flags.session ? `session ${session.id} again, ${formatTurns(session.turns)} so far` : `session ${session.id}`}, agent ${session.agent}, ${model}${hooks}`,
     ),
   );
-  view.note(dim(`${client.baseUrl}/ shows it in a browser; /help lists the commands`));
+  view.note(dim('/help lists the commands'));
 }
 
 /** Sessions outlive their terminal: say how to come back. */

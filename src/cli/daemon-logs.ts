@@ -40,13 +40,13 @@ export async function showLogs(context: CliContext, flags: LogFlags): Promise<vo
   if (flags.follow) await follow(context, file, end ?? 0, show);
 }
 
-/** Last lines of a file; empty when it is absent. */
-export function readTail(file: string, lines: number): string[] {
+/** Last lines of a file from the byte `from` on; empty when it is absent. */
+export function readTail(file: string, lines: number, from = 0): string[] {
   const size = sizeOf(file) ?? 0;
-  const start = Math.max(0, size - TAIL_BYTES_MAX);
+  const start = Math.min(size, Math.max(from, size - TAIL_BYTES_MAX));
   const text = readFrom(file, start, size).toString();
   const all = text.split('\n').filter((line) => line !== '');
-  if (start > 0) all.shift(); // Cut in the middle.
+  if (start > from) all.shift(); // Cut in the middle.
   return all.slice(-lines);
 }
 

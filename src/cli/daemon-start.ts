@@ -1,13 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, renameSync, statSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, renameSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { serverUrl } from '../client/adapter.ts';
 import type { RuntimeClient } from '../client/runtime-client.ts';
-import { isAppError } from '../core/errors.ts';
-import type { DaemonInfo } from '../store/workspace-lock.ts';
+import { AppError, isAppError } from '../core/errors.ts';
+import { type DaemonInfo, makeFolder } from '../store/workspace-lock.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
 import { formatLogLine, readTail } from './daemon-logs.ts';
+import { formatProvider } from './daemon-status.ts';
 import { createStyle, type Environment } from './terminal.ts';
 import { plainText } from './terminal-text.ts';
 import { clientAt, findDaemon, outputFile, workspaceFolder } from './workspace.ts';
@@ -59,30 +60,45 @@ export function startEnvironment(context: CliContext, flags: StartFlags): Enviro
 /**
  * Start a daemon in the background and wait until its runtime answers; one that runs already is left alone.
  *
- * @throws CliExit with the end of its output when it ended again or took longer than START_TIMEOUT_MS (it is then left to start)
+ * @param timeoutMs  the most it waits; a daemon that takes longer is left to start
+ * @throws CliExit with the end of what this start wrote when it ended again or took too long; AppError `workspace_unwritable`
  */
-export async function startInBackground(context: CliContext, flags: StartFlags): Promise<RunningDaemon> {
+export async function startInBackground(
+  context: CliContext,
+  flags: StartFlags,
+  timeoutMs: number = START_TIMEOUT_MS,
+): Promise<RunningDaemon> {
   const folder = workspaceFolder(context, flags.path);
   const running = findDaemon(folder);
-  if (running) return { ...(await waitUntilUp(context, folder, running.pid)), already: true };
-  const child = spawnDaemon(context, folder, flags);
+  if (running) return { ...(await waitUntilUp(context, { folder, pid: running.pid, outputFrom: 0 }, timeoutMs)), already: true };
+  const { child, outputFrom } = spawnDaemon(context, folder, flags);
   try {
-    return { ...(await waitUntilUp(context, folder, child.pid ?? 0, child)), already: false };
+    return { ...(await waitUntilUp(context, { folder, pid: child.pid ?? 0, child, outputFrom }, timeoutMs)), already: false };
   } finally {
     child.unref();
   }
 }
 
-function spawnDaemon(context: CliContext, folder: string, flags: StartFlags): ChildProcess {
+interface StartedDaemon {
+  readonly folder: string;
+  readonly pid: number;
+  /** Absent when it ran before we came. */
+  readonly child?: ChildProcess;
+  /** Where in the output file its own lines begin, in bytes. */
+  readonly outputFrom: number;
+}
+
+function spawnDaemon(context: CliContext, folder: string, flags: StartFlags): { child: ChildProcess; outputFrom: number } {
   const file = outputFile(folder);
+  makeFolder(dirname(file));
   let output: number;
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > OUTPUT_BYTES_MAX) renameSync(file, `${file}.1`);
     output = openSync(file, 'a', 0o600);
   } catch (error) {
-    throw new CliExit(EXIT.failure, `cannot write to the data folder ${folder}: ${(error as Error).message}`);
+    throw new AppError('workspace_unwritable', { detail: `cannot write ${file}: ${(error as Error).message}`, cause: error });
   }
+  const outputFrom = fstatSync(output).size;
   const child = spawn(process.execPath, [context.launcher, 'start', '--foreground'], {
     detached: true,
     stdio: ['ignore', output, output],
@@ -91,28 +107,29 @@ function spawnDaemon(context: CliContext, folder: string, flags: StartFlags): Ch
   });
   child.on('error', () => {}); // Seen as an exit by waitUntilUp: the child has no pid.
   closeSync(output);
-  return child;
+  return { child, outputFrom };
 }
 
 async function waitUntilUp(
   context: CliContext,
-  folder: string,
-  pid: number,
-  child?: ChildProcess,
+  { folder, pid, child, outputFrom }: StartedDaemon,
+  timeoutMs: number,
 ): Promise<Omit<RunningDaemon, 'already'>> {
-  const deadline = Date.now() + START_TIMEOUT_MS;
-  while (Date.now() < deadline) {
+  // Not the clock on the wall: that may be set back meanwhile.
+  const deadline = performance.now() + timeoutMs;
+  let ended = false;
+  while (!ended && performance.now() < deadline) {
     const daemon = findDaemon(folder);
     if (daemon?.pid === pid && daemon.runtimePort) {
       const client = clientAt(serverUrl(daemon.host, daemon.runtimePort), context.env);
       if (await answers(client)) return { daemon, client };
     }
-    if (child ? child.exitCode !== null || child.signalCode !== null || !child.pid : !daemon) break;
-    await delay(POLL_MS);
+    ended = child ? child.exitCode !== null || child.signalCode !== null || !child.pid : !daemon;
+    if (!ended) await delay(POLL_MS);
   }
-  const ended = Date.now() < deadline;
-  const what = ended ? 'the daemon ended while it started' : `the daemon (pid ${pid}) did not answer within ${START_TIMEOUT_MS / 1_000} s`;
-  const lines = readTail(outputFile(folder), FAILURE_LINES).map((line) => `  ${formatLogLine(line)}`);
+  const what = ended ? 'the daemon ended while it started' : `the daemon (pid ${pid}) did not answer within ${timeoutMs / 1_000} s`;
+  const lines = readTail(outputFile(folder), FAILURE_LINES, outputFrom).map((line) => `  ${formatLogLine(line)}`);
+  if (lines.length === 0) throw new CliExit(EXIT.failure, `${what}, and wrote nothing`);
   throw new CliExit(EXIT.failure, [`${what}; its output ends with:`, ...lines, `All of it: ${outputFile(folder)}`].join('\n'));
 }
 
@@ -130,13 +147,12 @@ export async function answers(client: RuntimeClient): Promise<boolean> {
 export async function describeRunning(context: CliContext, running: RunningDaemon, folder: string): Promise<string> {
   const style = createStyle(context.stdout, context.env);
   const { daemon, client } = running;
-  const info = await client.info().catch(() => undefined); // Without a token there is less to tell, but it runs.
-  const provider = info && `${info.provider.id}, ${info.provider.model || 'no model'} (${info.provider.origin})`;
+  const info = await client.info({ timeoutMs: PROBE_TIMEOUT_MS }).catch(() => undefined); // Without a token there is less to tell, but it runs.
   const lines = [
     `${style.green('●')} Signet ${daemon.version} ${running.already ? 'is running already' : 'is running'}, pid ${daemon.pid}`,
     `  runtime   ${client.baseUrl}${style.dim('  sessions, streams, tools')}`,
     `  daemon    ${daemon.port === null ? 'elsewhere' : serverUrl(daemon.host, daemon.port)}${style.dim('  memory, hooks')}`,
-    ...(provider ? [`  provider  ${plainText(provider)}`] : []),
+    ...(info ? [`  provider  ${plainText(formatProvider(info.provider))}`] : []),
     `  data      ${folder}`,
   ];
   if (info?.provider.offlineDemo) {

@@ -8,6 +8,13 @@ import { type AddressFlags, clientAt, findDaemon, findRuntime, workspaceFolder }
 /** Deadline of each question, in ms: a status that hangs is no status. */
 const STATUS_TIMEOUT_MS = 3_000;
 
+export interface StatusProvider {
+  readonly id: string;
+  readonly model: string;
+  readonly origin: string;
+  readonly offlineDemo: boolean;
+}
+
 export interface Status {
   readonly running: boolean;
   readonly workspace: string;
@@ -18,7 +25,7 @@ export interface Status {
   readonly uptimeMs: number | null;
   readonly health: string | null;
   readonly daemonReachable: boolean | null;
-  readonly provider: { readonly id: string; readonly model: string; readonly origin: string } | null;
+  readonly provider: StatusProvider | null;
   readonly sessions: { readonly alive: number; readonly byState: Readonly<Record<string, number>> } | null;
   readonly problem: string | null;
 }
@@ -51,7 +58,7 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
       uptimeMs: health.uptimeMs,
       health: health.status,
       daemonReachable: health.daemon.reachable,
-      provider: { id: info.provider.id, model: info.provider.model, origin: info.provider.origin },
+      provider: info.provider,
       sessions: health.sessions,
       problem: null,
     };
@@ -75,14 +82,25 @@ export function formatStatus(status: Status, style: Style): string {
     return `${[...lines, '  Start it with: signet start'].join('\n')}\n`;
   }
   const light = status.health === 'healthy' ? style.green('●') : style.yellow('●');
-  const states = Object.entries(status.sessions?.byState ?? {}).filter(([, count]) => count > 0);
-  const byState = states.map(([state, count]) => `${count} ${state}`).join(', ');
   return `${[
     `${light} Signet ${status.version} is ${status.health}, pid ${status.pid}, up ${formatDuration(status.uptimeMs ?? 0)}`,
     `  runtime   ${status.runtimeUrl}`,
     `  daemon    ${status.daemonUrl}${status.daemonReachable ? '' : style.red('  does not answer')}`,
-    `  provider  ${plainText(`${status.provider?.id}, ${status.provider?.model || 'no model'} (${status.provider?.origin})`)}`,
-    `  sessions  ${status.sessions?.alive ?? 0} in memory${byState ? ` (${byState})` : ''}`,
+    `  provider  ${status.provider ? plainText(formatProvider(status.provider)) : 'unknown'}`,
+    `  sessions  ${formatSessionCounts(status.sessions)}`,
     `  data      ${plainText(status.workspace)}`,
   ].join('\n')}\n`;
+}
+
+/** Which provider answers when a session names none; the demo has one model, of its own name. */
+export function formatProvider({ id, model, origin, offlineDemo }: StatusProvider): string {
+  return offlineDemo ? `${id} (offline)` : `${id}, ${model || 'no model'} (${origin})`;
+}
+
+/** Two counts: the sessions with an actor, and all that the log holds, those that have ended last. */
+function formatSessionCounts(sessions: Status['sessions']): string {
+  const states = Object.entries(sessions?.byState ?? {}).filter(([, count]) => count > 0);
+  states.sort(([a], [b]) => Number(a === 'ended') - Number(b === 'ended'));
+  const stored = states.map(([state, count]) => `${count} ${state}`).join(', ');
+  return `${sessions?.alive ?? 0} in memory${stored ? `; stored: ${stored}` : ''}`;
 }

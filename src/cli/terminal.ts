@@ -45,3 +45,8 @@ export function formatDuration(ms: number): string {
   if (seconds < 86_400) return `${Math.floor(seconds / 3_600)} h`;
   return `${Math.floor(seconds / 86_400)} d`;
 }
+
+/** `1 turn`, `2 turns`. */
+export function formatTurns(count: number): string {
+  return `${count} ${count === 1 ? 'turn' : 'turns'}`;
+}

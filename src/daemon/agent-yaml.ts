@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Document, isMap, isPair, isScalar, LineCounter, type Node, parseDocument } from 'yaml';
+import { type Document, isAlias, isMap, isNode, isPair, isScalar, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { AgentYaml } from '../contract/config.ts';
 import { AppError } from '../core/errors.ts';
 import { keysAt, nearestKey } from './agent-yaml-keys.ts';
@@ -80,7 +80,23 @@ function parse(name: string, text: string): Source {
   if (document.errors.length > 0) {
     throw invalid(document.errors.map((error) => ({ pointer: '', detail: `${at(source, error.pos[0])} ${firstLine(error.message)}` })));
   }
+  const circles = circularAliases(source);
+  if (circles.length > 0) throw invalid(circles);
   return source;
+}
+
+/** An alias can lead back to itself only from inside the thing it names: what is named earlier is complete before the alias comes. */
+function circularAliases(source: Source): Finding[] {
+  const named = new Map<string, Node>();
+  const findings: Finding[] = [];
+  visit(source.document, (_key, node, path) => {
+    if (isAlias(node)) {
+      const target = named.get(node.source);
+      if (target === undefined || !path.includes(target)) return;
+      findings.push({ pointer: '', detail: `${at(source, node.range?.[0] ?? 0)} the alias *${node.source} stands inside what it names` });
+    } else if (isNode(node) && node.anchor) named.set(node.anchor, node);
+  });
+  return findings;
 }
 
 function toValue({ name, document }: Source): unknown {

@@ -1,5 +1,5 @@
-import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { AppError, isAppError } from '../core/errors.ts';
 import { storageError } from './sqlite.ts';
@@ -67,6 +67,35 @@ export function writeDaemonInfo(folder: string, info: DaemonInfo): void {
   }
 }
 
+/**
+ * Make a folder of the workspace, private to its owner, and those above it that are missing; one that exists is left as it is.
+ * Not `recursive` of Node: where a file system says "no such file" to a new name in a folder that exists, as /proc does, that tries for ever.
+ *
+ * @throws AppError `workspace_unwritable`
+ */
+export function makeFolder(path: string): void {
+  try {
+    makeFolders(path);
+  } catch (error) {
+    throw unwritable(path, error);
+  }
+}
+
+function makeFolders(path: string): void {
+  const parent = dirname(path);
+  if (isFolder(path)) return;
+  if (parent !== path) makeFolders(parent);
+  try {
+    mkdirSync(path, { mode: FOLDER_MODE });
+  } catch (error) {
+    if (!isFolder(path)) throw error; // Another process may have made it just now.
+  }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
 /** Null when no daemon wrote it, or it is not readable as one. A killed daemon leaves it behind: the pid may be gone. */
 export function readDaemonInfo(folder: string): DaemonInfo | null {
   let value: unknown;
@@ -95,10 +124,10 @@ function isDaemonInfo(value: unknown): value is DaemonInfo {
 
 function prepareFolder(folder: string, path: string): void {
   try {
-    mkdirSync(join(folder, FOLDER), { recursive: true, mode: FOLDER_MODE });
+    makeFolder(join(folder, FOLDER));
     closeSync(openSync(path, 'a', FILE_MODE));
   } catch (error) {
-    throw unwritable(path, error);
+    throw isAppError(error) ? error : unwritable(path, error);
   }
 }
 

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runCli } from '../../src/cli/program.ts';
@@ -27,6 +29,7 @@ process.exitCode = await runCli(
 async function startDaemon(env: Readonly<Record<string, string | undefined>>): Promise<void> {
   if (env.SIGNET_FAKE === 'crash') throw new Error('the fake daemon was told to crash');
   const folder = env.SIGNET_PATH!;
+  if (env.SIGNET_FAKE === 'mute') return holdMute(folder);
   const runtime = await openFakeRuntime({ port: Number(env.SIGNET_RUNTIME_PORT ?? 0), workspace: folder });
   mkdirSync(join(folder, '.daemon'), { recursive: true });
   const startedAt = new Date().toISOString();
@@ -37,4 +40,13 @@ async function startDaemon(env: Readonly<Record<string, string | undefined>>): P
   });
   rmSync(join(folder, '.daemon', 'daemon.json'), { force: true });
   await runtime.close();
+}
+
+/** It says where it is, takes connections and never answers; only a signal ends it. */
+async function holdMute(folder: string): Promise<void> {
+  const server = createServer(() => {}).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  writeDaemonInfo(folder, { pid: process.pid, version: '9.9.9', host: '127.0.0.1', port: 1, runtimePort: port, startedAt: '' });
+  await once(server, 'close');
 }

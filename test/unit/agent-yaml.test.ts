@@ -126,6 +126,16 @@ agents:
     expect(problemsOf('__proto__: {runtime: {}}')).toMatchObject([{ pointer: '/__proto__' }]);
   });
 
+  test('an alias inside what it names is refused at its place; one beside it is not', () => {
+    const detail = 'the alias *a stands inside what it names';
+    expect(problemsOf('runtime: &a\n  x: *a\n')).toEqual([{ pointer: '', detail: `agent.yaml:2:6 ${detail}` }]);
+    expect(problemsOf('agents: &a\n  roster: [&b [*b, *a]]\n')).toEqual([
+      { pointer: '', detail: 'agent.yaml:2:16 the alias *b stands inside what it names' },
+      { pointer: '', detail: `agent.yaml:2:20 ${detail}` },
+    ]);
+    expect(problemsOf('agents:\n  roster:\n    - {name: x, skills: &a [s]}\n    - {name: y, skills: *a}\n')).toEqual([]);
+  });
+
   test('aliases do not unfold without end', () => {
     const bomb = ['a: &a0 [x,x,x,x,x,x,x,x,x]', ...Array.from({ length: 9 }, (_, n) => `b${n}: &a${n + 1} [${Array(9).fill(`*a${n}`)}]`)];
     expect(problemsOf(bomb.join('\n'))).toMatchObject([{ pointer: '' }]);

@@ -4,7 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { startInBackground } from '../../src/cli/daemon-start.ts';
+import { formatStatus } from '../../src/cli/daemon-status.ts';
+import { createStyle, formatTurns } from '../../src/cli/terminal.ts';
 import { isAlive } from '../../src/cli/workspace.ts';
+import { captureCli } from '../helpers/captured-cli.ts';
 
 const MAIN = fileURLToPath(new URL('../helpers/fake-main.ts', import.meta.url));
 const PROCESS_TIMEOUT_MS = 30_000;
@@ -49,6 +53,7 @@ describe('a daemon in the background', () => {
 
       expect((await signet(['daemon', 'start', '--path', folder])).out).toContain(`is running already, pid ${pid}\n`);
       expect(await signet(['status', '--path', folder])).toMatchObject({ code: 0, out: expect.stringContaining(`healthy, pid ${pid}`) });
+      expect((await signet(['status', '--path', folder])).out).toContain('  provider  demo (offline)\n');
       expect((await signet(['logs', '--path', folder])).out).toMatch(/INFO {2}fake daemon is up provider=ollama\n$/);
 
       expect((await signet(['stop', '--path', folder])).out).toMatch(new RegExp(`^Stopped pid ${pid} after \\d+ s\\.\n$`));
@@ -94,6 +99,43 @@ describe('a daemon in the background', () => {
       expect(code).toBe(1);
       expect(err).toContain('the daemon ended while it started; its output ends with:');
       expect(err).toContain('the fake daemon was told to crash');
+    },
+    PROCESS_TIMEOUT_MS,
+  );
+
+  test(
+    'what earlier starts wrote is not shown as the output of this one',
+    async () => {
+      mkdirSync(join(folder, '.daemon', 'logs'), { recursive: true });
+      appendFileSync(join(folder, '.daemon', 'logs', 'daemon.out'), 'an earlier failure\n');
+      const { err } = await signet(['start', '--path', folder], { SIGNET_FAKE: 'crash' });
+      expect(err).toContain('the fake daemon was told to crash');
+      expect(err).not.toContain('an earlier failure');
+    },
+    PROCESS_TIMEOUT_MS,
+  );
+
+  test(
+    'one that takes connections and never answers is waited for no longer than the deadline',
+    async () => {
+      const env = { PATH: process.env.PATH, HOME: folder, SIGNET_FAKE: 'mute' };
+      const context = { ...captureCli({ runtimeUrl: '', folder }).context, env, launcher: MAIN };
+      const failure: Error = await startInBackground(context, { path: folder }, 3_000).then(
+        () => expect.unreachable(),
+        (error) => error,
+      );
+      const [, pid] = /^the daemon \(pid (\d+)\) did not answer within 3 s/.exec(failure.message) ?? [];
+      expect(failure.message).toMatch(/did not answer within 3 s/);
+      process.kill(Number(pid), 'SIGKILL');
+    },
+    PROCESS_TIMEOUT_MS,
+  );
+
+  test.runIf(process.platform === 'linux')(
+    'a folder that cannot be made is refused at once',
+    async () => {
+      const { code, err } = await signet(['start', '--path', '/proc/x']);
+      expect([code, err]).toEqual([1, expect.stringMatching(/^signet: cannot write \/proc\/x\/.*\(workspace_unwritable\)\n$/)]);
     },
     PROCESS_TIMEOUT_MS,
   );
@@ -146,3 +188,24 @@ test(
   },
   PROCESS_TIMEOUT_MS,
 );
+
+test('status keeps the sessions in memory and the stored ones apart', () => {
+  const status = {
+    running: true,
+    workspace: '/w',
+    runtimeUrl: 'http://127.0.0.1:1',
+    daemonUrl: 'http://127.0.0.1:2',
+    pid: 1,
+    version: '1.0.0',
+    uptimeMs: 1_000,
+    health: 'healthy',
+    daemonReachable: true,
+    provider: { id: 'anthropic', model: 'some-model', origin: 'agent.yaml', offlineDemo: false },
+    sessions: { alive: 49, byState: { ended: 200, idle: 181, running: 0 } },
+    problem: null,
+  };
+  const text = formatStatus(status, createStyle({ write: () => true }, {}));
+  expect(text).toContain('  sessions  49 in memory; stored: 181 idle, 200 ended\n');
+  expect(text).toContain('  provider  anthropic, some-model (agent.yaml)\n');
+  expect([0, 1, 2].map(formatTurns)).toEqual(['0 turns', '1 turn', '2 turns']);
+});

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { type DaemonInfo, lockWorkspace, readDaemonInfo, writeDaemonInfo } from '../../src/store/workspace-lock.ts';
+import { type DaemonInfo, lockWorkspace, makeFolder, readDaemonInfo, writeDaemonInfo } from '../../src/store/workspace-lock.ts';
 
 const MODULE = new URL('../../src/store/workspace-lock.ts', import.meta.url).href;
 const HOLDER = `
@@ -129,4 +129,21 @@ test('a folder that cannot be written and a damaged lock file are refused by nam
   expect(() => lockWorkspace(folder, mine)).toThrow(
     expect.objectContaining({ code: 'storage_corrupt', detail: expect.stringContaining(path) }),
   );
+});
+
+test('missing folders are made for their owner alone, and those that exist are left as they are', () => {
+  const folder = temporaryFolder();
+  makeFolder(join(folder, 'a', 'b'));
+  makeFolder(join(folder, 'a', 'b'));
+  expect([join(folder, 'a'), join(folder, 'a', 'b')].map((path) => statSync(path).mode & 0o777)).toEqual([0o700, 0o700]);
+});
+
+// In a process of its own: what hangs here blocks the thread.
+test.runIf(process.platform === 'linux')('a workspace in /proc is refused, not tried for ever', async () => {
+  const script = `import { lockWorkspace } from ${JSON.stringify(MODULE)};
+    try { lockWorkspace('/proc/x', {}); } catch (error) { process.send([error.code, error.detail]); }`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const [[code, detail]] = await once(child, 'message');
+  expect([code, detail]).toEqual(['workspace_unwritable', expect.stringContaining('/proc/x')]);
 });
