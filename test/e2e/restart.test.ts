@@ -214,7 +214,7 @@ test('a turn that does not end in the time a stop gives it goes on at the next s
   signet.process.kill('SIGTERM');
   expect(await exitCode()).toBe(0);
   expect(await held.request.closed).toEqual({ aborted: true });
-  expect(signet.output()).toContain('stopped; 1 sessions go on at the next start');
+  expect(signet.output()).toContain('stopped; 1 session goes on at the next start');
   await start();
   (await model.next(15_000)).reply({ text: 'tea' });
   expect(await signet.client.session.prompt(id, { content: 'Say tea.', promptId: 'p1' })).toMatchObject({
