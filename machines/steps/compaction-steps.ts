@@ -1,6 +1,6 @@
 import { type Compaction, estimateTokens, type SessionContext } from '../session-context.ts';
-import { backoffDelay, fail } from './model-steps.ts';
-import { isoAt, payloadOf, type Step, settleEvent } from './step.ts';
+import { fail, planWait } from './model-steps.ts';
+import { payloadOf, type Step, settleEvent } from './step.ts';
 import { countUsage } from './turn-steps.ts';
 
 const HOOK_FAILED = 'compaction_failed';
@@ -49,18 +49,7 @@ const callSummary: Step = (context) => {
   };
 };
 
-const planSummaryRetry: Step = (context, event) => {
-  const { code, message, retryAfterMs, jitter } = payloadOf(event, 'harness:error');
-  const attempt = context.compaction?.attempt ?? 1;
-  const delayMs = backoffDelay(context, attempt, retryAfterMs, jitter);
-  return {
-    set: { pending: settleEvent(context, event), dueAt: event.at + delayMs },
-    say: [
-      { type: 'harness:retry', payload: { attempt: attempt + 1, delayMs, code, message } },
-      { type: 'timer:set', payload: { id: 'backoff', ms: delayMs, dueAt: isoAt(event.at + delayMs) } },
-    ],
-  };
-};
+const planSummaryRetry: Step = (context, event) => planWait(context, event, context.compaction?.attempt ?? 1);
 
 const keepSummary: Step = (context, event) => {
   const reply = payloadOf(event, 'harness:end');

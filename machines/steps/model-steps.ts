@@ -1,4 +1,4 @@
-import { estimateTokens, type OutputEvent, type SessionContext } from '../session-context.ts';
+import { estimateTokens, type InputEvent, type OutputEvent, type SessionContext } from '../session-context.ts';
 import { isoAt, payloadOf, type Step, settleEvent, withTurn } from './step.ts';
 import { closeTurn, countUsage, TURN_CLOSED } from './turn-steps.ts';
 
@@ -98,15 +98,15 @@ const noteOverflow: Step = (context, event) => ({
 });
 
 /** Wait before attempt `attempt + 1`: what the provider asked for, else doubling from backoffMs, spread by the recorded jitter. */
-export function backoffDelay(context: SessionContext, attempt: number, retryAfterMs: number | undefined, jitter: number): number {
+function backoffDelay(context: SessionContext, attempt: number, retryAfterMs: number | undefined, jitter: number): number {
   const { backoffMs, retryAfterMsMax } = context.limits;
   if (retryAfterMs !== undefined) return Math.min(retryAfterMs, retryAfterMsMax);
   return Math.round(Math.min(backoffMs * 2 ** (attempt - 1), retryAfterMsMax) * (0.5 + jitter / 2));
 }
 
-const planRetry: Step = (context, event) => {
+/** The wait before a model call is made again: an answer's or a summary's, which count their attempts in different places. */
+export function planWait(context: SessionContext, event: InputEvent, attempt: number): ReturnType<Step> {
   const { code, message, retryAfterMs, jitter } = payloadOf(event, 'harness:error');
-  const attempt = context.turn?.attempt ?? 1;
   const delayMs = backoffDelay(context, attempt, retryAfterMs, jitter);
   return {
     set: { pending: settleEvent(context, event), dueAt: event.at + delayMs },
@@ -115,7 +115,9 @@ const planRetry: Step = (context, event) => {
       { type: 'timer:set', payload: { id: 'backoff', ms: delayMs, dueAt: isoAt(event.at + delayMs) } },
     ],
   };
-};
+}
+
+const planRetry: Step = (context, event) => planWait(context, event, context.turn?.attempt ?? 1);
 
 const takeFallback: Step = (context, event) => {
   const { fallback, code, message } = payloadOf(event, 'harness:error');

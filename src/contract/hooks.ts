@@ -170,5 +170,3 @@ export const hookOperations = {
     errors: ['session_claimed', 'storage_failed'],
   }),
 };
-
-export { Scope };

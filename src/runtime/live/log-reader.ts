@@ -5,6 +5,7 @@ import { DeltaCursor } from './delta-cursor.ts';
 import { deltaFrame, type StreamFrame, type StreamSink, storedFrame } from './frame.ts';
 import type { LiveHub } from './live-hub.ts';
 import { HEARTBEAT_MS, LAGGED_SIGNALS } from './session-reader.ts';
+import { Wakeup } from './wakeup.ts';
 
 /** Stored signals taken at once. */
 const PAGE_SIGNALS = 500;
@@ -37,8 +38,7 @@ class LogReader {
   readonly #texts = new Map<string, DeltaCursor>();
   #gseq = 0;
   #lagging = false;
-  #woken = false;
-  #wake: (() => void) | null = null;
+  readonly #wakeup = new Wakeup();
 
   constructor(deps: Deps, sink: StreamSink, options: LogReaderOptions) {
     this.#deps = deps;
@@ -47,8 +47,8 @@ class LogReader {
   }
 
   async run(): Promise<void> {
-    const unwatch = this.#deps.hub.watchAll(() => this.#onWake());
-    const onClosed = () => this.#onWake();
+    const unwatch = this.#deps.hub.watchAll(() => this.#wakeup.wake());
+    const onClosed = () => this.#wakeup.wake();
     this.#sink.closed.addEventListener('abort', onClosed, { once: true });
     const heartbeat = setInterval(() => this.#heartbeat(), HEARTBEAT_MS);
     try {
@@ -57,7 +57,7 @@ class LogReader {
       await this.#send({ event: 'log:snapshot', data: { head, after: this.#gseq } });
       while (!this.#sink.closed.aborted) {
         await this.#catchUp();
-        if (!this.#sink.closed.aborted) await this.#sleep();
+        if (!this.#sink.closed.aborted) await this.#wakeup.sleep();
       }
     } finally {
       if (this.#lagging) this.#deps.hub.lag(-1);
@@ -125,20 +125,5 @@ class LogReader {
 
   #heartbeat(): void {
     this.#sink.write({ event: 'heartbeat', data: { head: this.#deps.hub.headGseq, at: isoTime(this.#deps.clock.now()) } });
-  }
-
-  #onWake(): void {
-    this.#woken = true;
-    this.#wake?.();
-  }
-
-  async #sleep(): Promise<void> {
-    if (!this.#woken) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      this.#wake = resolve;
-      await promise;
-      this.#wake = null;
-    }
-    this.#woken = false;
   }
 }

@@ -5,6 +5,7 @@ import type { NameMatcher } from '../../core/signal-pattern.ts';
 import { DeltaCursor, type Piece } from './delta-cursor.ts';
 import { deltaFrame, type StreamFrame, type StreamSink, storedFrame } from './frame.ts';
 import type { LiveHub } from './live-hub.ts';
+import { Wakeup } from './wakeup.ts';
 
 /** Stored signals taken at once. */
 const PAGE_SIGNALS = 200;
@@ -52,8 +53,7 @@ class SessionReader {
   #seq: number;
   #progress = 0;
   #lagging = false;
-  #woken = false;
-  #wake: (() => void) | null = null;
+  readonly #wakeup = new Wakeup();
 
   constructor(deps: Deps, sink: StreamSink, options: SessionReaderOptions) {
     this.#deps = deps;
@@ -66,8 +66,8 @@ class SessionReader {
   async run(): Promise<void> {
     const { session, snapshot, head } = this.#options;
     // First subscribe, then replay: nothing can fall between the two.
-    const unwatch = this.#deps.hub.watch(session, () => this.#onWake());
-    const onClosed = () => this.#onWake();
+    const unwatch = this.#deps.hub.watch(session, () => this.#wakeup.wake());
+    const onClosed = () => this.#wakeup.wake();
     this.#sink.closed.addEventListener('abort', onClosed, { once: true });
     const heartbeat = setInterval(() => this.#heartbeat(), HEARTBEAT_MS);
     this.#progress = this.#deps.hub.progressHead(session);
@@ -79,7 +79,7 @@ class SessionReader {
       while (!this.#sink.closed.aborted) {
         await this.#catchUp();
         if (this.#sink.closed.aborted || (this.#options.ended() && this.#seq >= head())) break;
-        await this.#sleep();
+        await this.#wakeup.sleep();
       }
     } finally {
       if (this.#lagging) this.#deps.hub.lag(-1);
@@ -173,20 +173,5 @@ class SessionReader {
 
   #heartbeat(): void {
     this.#sink.write({ event: 'heartbeat', data: { head: this.#options.head(), at: isoTime(this.#deps.clock.now()) } });
-  }
-
-  #onWake(): void {
-    this.#woken = true;
-    this.#wake?.();
-  }
-
-  async #sleep(): Promise<void> {
-    if (!this.#woken) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      this.#wake = resolve;
-      await promise;
-      this.#wake = null;
-    }
-    this.#woken = false;
   }
 }
