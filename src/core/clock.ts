@@ -8,6 +8,31 @@ export interface Clock {
 
 export const systemClock: Clock = { now: () => Date.now() };
 
+/** A log whose times are further ahead than this was written by a clock that was wrong: it does not set the time; unit: milliseconds. */
+const AHEAD_MS_MAX = 86_400_000;
+
+/**
+ * A clock that never runs back: when the wall's does, this one goes on from where it was, at its own pace, until the wall has caught up.
+ * What waits until some time then waits as long as it was told to.
+ *
+ * @param elapsedMs  milliseconds since any fixed moment, not touched by whoever sets the wall clock
+ * @param newestMs   newest time an earlier process wrote down, if any
+ */
+export function createSteadyClock(wall: Clock, elapsedMs: () => number, newestMs: number | null): Clock {
+  const started = wall.now();
+  const isAhead = newestMs !== null && newestMs > started && newestMs - started <= AHEAD_MS_MAX;
+  let last = isAhead ? newestMs : started;
+  let lastElapsed = elapsedMs();
+  return {
+    now() {
+      const elapsed = elapsedMs();
+      last = Math.max(wall.now(), last + elapsed - lastElapsed);
+      lastElapsed = elapsed;
+      return Math.floor(last);
+    },
+  };
+}
+
 /** RFC 4648 alphabet in lower case. */
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
 const ID_CHARS = 20;

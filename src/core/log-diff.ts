@@ -117,14 +117,14 @@ function without(payload: Readonly<Record<string, unknown>>, member: string | un
 const NOT_COMPARED: Readonly<Record<string, string>> = { 'session:transition': 'state', 'session:created': 'key' };
 
 /** Members of our own records that say when, how long, how often written, or by which process; and digests, which follow from the rest. */
-const IGNORED: ReadonlySet<string> = new Set(
+export const IGNORED: ReadonlySet<string> = new Set(
   (
     'at seq timestamp createdAt updatedAt startedAt endedAt requestedAt receivedAt deadlineAt expiresAt dueAt researchAt idleSince ms delayMs ' +
     'durationMs dwellMs firstTokenMs tookMs jitter epoch pid digest bodyDigest inputDigest'
   ).split(' '),
 );
 /** Members that hold what models, tools and clients said: none of their members mean anything to us. */
-const FOREIGN: ReadonlySet<string> = new Set(['input', 'output', 'metadata', 'outputSchema', 'attachments']);
+export const FOREIGN: ReadonlySet<string> = new Set(['input', 'output', 'metadata', 'outputSchema', 'attachments']);
 /** Members that hold an id, whoever made it. Keys of effects (`t1.r1.c0`) are the same in every session that does the same. */
 const ID_MEMBER = /^(?:id|session|sessionKey|promptIds|memoryIds|resumedFrom|\w+Id)$/;
 /** Ids as this program makes them, and moments, anywhere in a text. */

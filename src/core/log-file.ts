@@ -1,6 +1,6 @@
 import { SIGNALS, type SignalName, type SignalSpec } from '../contract/catalog.ts';
 import { LogHeader, LogSignal } from '../contract/log-operations.ts';
-import type { SealedSignal, Signal } from '../contract/signal.ts';
+import type { CauseRef, SealedSignal, Signal } from '../contract/signal.ts';
 import { AppError } from './errors.ts';
 import { signalDigest, signalId } from './signal-seal.ts';
 
@@ -52,6 +52,7 @@ export function createLogCheck(header: LogHeader): LogCheck {
   let digest = '';
   let seq = 0;
   let at = 0;
+  const outside = new Set<string>();
   return {
     take(value) {
       const line = FIRST_SIGNAL_LINE + seq;
@@ -61,7 +62,10 @@ export function createLogCheck(header: LogHeader): LogCheck {
       const { session = header.session } = signal.source;
       if (session !== header.session) throw refused(line, `the signal comes from session ${session}, not from ${header.session}`);
       if (signal.seq !== seq) throw refused(line, `signal ${seq} is expected here, not ${signal.seq}`);
-      checkIds(signal, line);
+      const brought = (signal.payload as { cause?: CauseRef }).cause;
+      if (signal.name === 'session:created' || signal.name === 'prompt:received')
+        for (const cause of brought ? [brought.signal, brought.root] : []) outside.add(cause);
+      checkIds(signal, line, outside);
       const right = signalDigest(signal, digest);
       if (signal.digest !== right) throw refused(line, `the digest must be ${right}; the signal or one before it was changed`);
       const time = Date.parse(signal.timestamp);
@@ -98,9 +102,11 @@ function checkShape(value: unknown, line: number): SealedSignal {
   return value as SealedSignal;
 }
 
-function checkIds({ id, seq, stream, source }: SealedSignal, line: number): void {
+/** @param outside  signals of other streams that brought the session or a prompt about */
+function checkIds({ id, seq, stream, source }: SealedSignal, line: number, outside: ReadonlySet<string>): void {
   if (id !== signalId(stream, seq)) throw refused(line, `the id must be ${signalId(stream, seq)}, not ${id}`);
   for (const cause of [source.parent ?? id, source.root]) {
+    if (outside.has(cause)) continue;
     const number = Number(cause.slice(cause.lastIndexOf('_') + 1));
     const isKnown =
       number >= 1 && number <= seq && cause === signalId(stream, number) && (cause === id ? source.parent === undefined : true);

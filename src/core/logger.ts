@@ -9,4 +9,11 @@ export interface Logger {
   error(fields: object, message: string): void;
 }
 
+export type LevelName = 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent';
+
+/** A logger whose least level may change while it is in use. */
+export interface LeveledLogger extends Logger {
+  level: LevelName;
+}
+
 export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };

@@ -41,6 +41,17 @@ export interface MemoryDraft {
   readonly idempotencyKey?: string | null;
   /** Back-dated import, ms since 1970. */
   readonly createdAtMs?: number;
+  /** Id of the memory this one takes the place of; the caller has seen to it that the writer may see that one. */
+  readonly supersedes?: string;
+  readonly actor?: Actor;
+}
+
+/** Who is behind a change, as far as the caller says; for the record, never for rights. */
+export interface Actor {
+  /** operator, pipeline, harness, sdk or daemon. */
+  readonly type?: string;
+  readonly sessionId?: string;
+  readonly requestId?: string;
 }
 
 /** All given filters hold at once. */
@@ -55,6 +66,7 @@ export interface MemoryFilter {
   /** Every one of them; case does not matter. */
   readonly tags?: readonly string[];
   readonly who?: string;
+  readonly sourceType?: string;
   readonly pinned?: boolean;
   readonly importanceMin?: number;
   readonly sinceMs?: number;
@@ -65,21 +77,40 @@ export interface RecallQuery {
   /** Free text; nothing in it is an operator. */
   readonly text: string;
   readonly limit: number;
-  /** Distinct terms that count, default QUERY_TERMS_MAX. */
+  /** Distinct terms that count, default TERMS_MAX. */
   readonly termsMax?: number;
   /** Least score, 0..1. */
   readonly scoreMin?: number;
+  /** Leave out what holds no word of the query, such as what was said right before or after it. */
+  readonly wordsOnly?: boolean;
+  /** Say with each result why it stands where it stands. */
+  readonly explain?: boolean;
+  /** The text as a vector: memories are then searched by meaning as well. */
+  readonly vector?: QueryVector;
   readonly filter?: MemoryFilter;
 }
 
+/** A text as numbers; only vectors of one model and length can be compared. */
+export interface QueryVector {
+  readonly provider: string;
+  readonly model: string;
+  readonly dimensions: number;
+  readonly vector: ArrayLike<number>;
+}
+
 export interface Recalled {
-  /** By bm25, then newest, then id. */
+  /** Best first. */
   readonly results: RecalledMemory[];
-  readonly method: 'fts' | 'none';
-  /** The best score reaches STRONG_SCORE_MIN. */
+  /** `fts` while the index is being built, `none` when nothing holds a word of the query. */
+  readonly method: 'keyword' | 'hybrid' | 'fts' | 'none';
+  /** Why it is not what was configured. */
+  readonly degraded?: string;
+  /** One of the first results reaches STRONG_SCORE_MIN. */
   readonly strong: boolean;
   /** Words searched for, stop words left out. */
   readonly terms: readonly string[];
+  /** The same as they are looked up. */
+  readonly stems: readonly string[];
 }
 
 export interface MemoryChange {
@@ -96,20 +127,29 @@ export interface ChangeNote {
   readonly changedBy: string;
   /** Refuse with `version_conflict` unless the memory has this version. */
   readonly ifVersion?: number;
+  readonly actor?: Actor;
 }
 
 export interface Changed {
   readonly id: string;
-  readonly status: 'updated' | 'no_changes' | 'deleted';
+  readonly status: 'updated' | 'no_changes' | 'deleted' | 'recovered';
   readonly currentVersion: number;
   readonly newVersion: number;
   readonly contentChanged?: boolean;
+}
+
+export interface MemoryPage {
+  readonly filter: MemoryFilter;
+  readonly limit: number;
+  readonly offset: number;
 }
 
 export interface Ranking {
   readonly limit: number;
   /** 0 = importance alone, 1 = recency alone. */
   readonly recencyBias: number;
+  /** Newest, and most important, memories to choose from; default RANKED_POOL of the store. */
+  readonly poolLimit?: number;
   readonly filter?: MemoryFilter;
 }
 
@@ -124,14 +164,30 @@ export interface MemoryStore {
   /** Best first: importance × (1 − bias) + recency × bias, recency = 1 / (1 + age in days). @source spec/hooks */
   ranked(reader: Reader, ranking: Ranking): Promise<Memory[]>;
   get(reader: Reader, id: string): Promise<Memory | undefined>;
-  /** Oldest first; empty when the reader cannot see the memory. */
-  history(reader: Reader, id: string): Promise<MemoryHistoryEntry[]>;
-  /** @throws AppError memory_not_found, memory_deleted, version_conflict, memory_duplicate */
+  /** Newest first, then by id; `total` and `critical` (importance 0.9 and more) count all that fit the filter. */
+  list(reader: Reader, page: MemoryPage): Promise<{ memories: Memory[]; total: number; critical: number }>;
+  /** Authors of the memories a reader may see, in alphabetical order. */
+  authors(reader: Reader, filter: MemoryFilter): Promise<string[]>;
+  /** Oldest first; empty when the reader cannot see the memory. `limit` keeps the newest entries. */
+  history(reader: Reader, id: string, limit?: number): Promise<MemoryHistoryEntry[]>;
+  /** @throws AppError memory_not_found, memory_deleted, version_conflict, duplicate_content_hash */
   change(reader: Reader, id: string, change: MemoryChange, note: ChangeNote): Promise<Changed>;
   /** @throws AppError memory_not_found, memory_deleted, version_conflict, memory_pinned (without force) */
   forget(reader: Reader, id: string, note: ChangeNote & { force?: boolean }): Promise<Changed>;
+  /** @throws AppError memory_not_found, memory_not_deleted, retention_expired, version_conflict, duplicate_content_hash */
+  recover(reader: Reader, id: string, note: ChangeNote): Promise<Changed>;
+  /** Erase, for good and with their history, memories forgotten longer ago than they can be recovered; answers how many, at most `limit`. */
+  purge(limit: number): Promise<number>;
   /** Memories that are neither deleted nor archived, of all agents. */
   count(): Promise<number>;
+  indexStatus(): IndexStatus;
+}
+
+export interface IndexStatus {
+  /** While it is being built, full-text search answers. */
+  readonly state: 'building' | 'ready';
+  /** Memories in it. */
+  readonly memories: number;
 }
 
 export type RuntimePath = SessionClaim['runtimePath'];
@@ -144,6 +200,9 @@ export interface ClaimRequest {
   readonly project?: string;
   /** Remembered as one who holds the claim, until it is released. */
   readonly holder?: string;
+  readonly parentKey?: string;
+  /** The harness's own name of a sub-agent. */
+  readonly harnessAgentId?: string;
 }
 
 /**
@@ -165,6 +224,10 @@ export interface ClaimStore {
   release(key: string, holder?: string): Promise<void>;
   /** Undefined when there is no live claim. */
   setBypass(key: string, enabled: boolean): Promise<SessionClaim | undefined>;
+  /** The newest other live session of the same harness (and project, where both are known) that is no sub-agent itself: whose sub-agent this may be. */
+  likelyParent(child: Pick<ClaimRequest, 'key' | 'harness' | 'project'>): Promise<SessionClaim | undefined>;
+  /** Take out claims nobody refreshed in time; answers them, longest silent first, at most `limit`. */
+  expire(limit: number): Promise<SessionClaim[]>;
   counts(): Promise<{ active: number; bypassed: number }>;
 }
 
@@ -185,7 +248,6 @@ export interface SessionEnd {
   readonly project?: string;
   readonly reason?: string;
   readonly transcriptPath?: string;
-  readonly turns: readonly TranscriptTurn[];
   /** The last words, for a later session of the line. */
   readonly tail?: string;
 }
@@ -211,9 +273,12 @@ export interface SessionStore {
   compacted(line: SessionLine, summary: string): Promise<void>;
   /** The last checkpoint, if the line had ended or `resume` is set. Marks the line as running. */
   resume(line: SessionLine, resume: boolean): Promise<Checkpoint | undefined>;
-  transcript(line: SessionLine): Promise<{ project: string | null; turns: TranscriptTurn[] } | undefined>;
-  /** One prompt's hits; answers the number of the turn. Counts up `access_count` of the injected ones. */
-  recordHits(line: SessionLine, hits: readonly InjectedHit[]): Promise<number>;
+  /** Keeps with the line, beyond its end, which session began it. */
+  noteParent(line: SessionLine, parent: { key?: string; harnessAgentId?: string }): Promise<void>;
+  /** Where an earlier session of the line worked. */
+  projectOf(line: SessionLine): Promise<string | undefined>;
+  /** One prompt's hits; answers the number of the turn. Counts up `access_count` of the injected ones. Ratings that follow are kept with the query's stems. */
+  recordHits(line: SessionLine, hits: readonly InjectedHit[], stems?: readonly string[]): Promise<number>;
   /** Ids injected within the last `turns` turns. */
   recentlyInjected(line: SessionLine, turns: number): Promise<Set<string>>;
   /** Ratings −1..1 by memory id; ids the reader cannot see are left out. Answers how many were kept. */

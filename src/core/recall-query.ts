@@ -2,24 +2,11 @@ import { stem } from './recall-query-stem.ts';
 
 /** Distinct terms of a query that count; a pasted file asks for no more than its first words. */
 export const QUERY_TERMS_MAX = 64;
-/** Terms that are searched for: the rarest ones, because the cost of a full-text match is the sum of their occurrences. */
-export const MATCH_TERMS_MAX = 12;
-/** Share of the query's weight from which the best hit can be trusted without a second look. */
-export const STRONG_SCORE_MIN = 0.5;
-/** Rarity is reckoned among at least so many memories: in a store of two, a word nobody has seen would outweigh all others. */
-const DOCUMENTS_MIN = 100;
 
 export interface QueryTerm {
   /** As the reader wrote it, in lower case and without accents; letters and digits only. */
   readonly word: string;
   readonly stem: string;
-}
-
-export interface WeightedTerm extends QueryTerm {
-  /** Memories the reader may see that hold the term. */
-  readonly documents: number;
-  /** Inverse document frequency, above 0; a term nobody has seen weighs most. */
-  readonly weight: number;
 }
 
 /** Words of questions and small talk: they say how something is asked, not what. */
@@ -68,35 +55,4 @@ export function queryTerms(text: string, termsMax = QUERY_TERMS_MAX): QueryTerm[
     if (terms.size >= termsMax) break;
   }
   return [...terms.values()];
-}
-
-/**
- * @param documents  memories the reader may see that hold the term
- * @param total      memories the reader may see
- */
-export function weighTerm(term: QueryTerm, documents: number, total: number): WeightedTerm {
-  const all = Math.max(total, documents, DOCUMENTS_MIN);
-  return { ...term, documents, weight: Math.log(1 + (all - documents + 0.5) / (documents + 0.5)) };
-}
-
-/** The FTS5 expression: rarest terms that exist, each quoted, joined by OR. Undefined when no memory holds any of them. */
-export function matchExpression(terms: readonly WeightedTerm[]): string | undefined {
-  const known = terms.filter((term) => term.documents > 0).sort((a, b) => a.documents - b.documents);
-  if (known.length === 0) return undefined;
-  return known
-    .slice(0, MATCH_TERMS_MAX)
-    .map((term) => `"${term.word}"`)
-    .join(' OR ');
-}
-
-/** Share of the query's weight that a text covers, 0..1. */
-export function coverage(terms: readonly WeightedTerm[], text: string): number {
-  const stems = stemsOf(text);
-  let covered = 0;
-  let whole = 0;
-  for (const term of terms) {
-    whole += term.weight;
-    if (stems.has(term.stem)) covered += term.weight;
-  }
-  return whole === 0 ? 0 : Math.round((covered / whole) * 10_000) / 10_000;
 }

@@ -30,6 +30,17 @@ export interface Snapshot {
   readonly body: string;
 }
 
+/**
+ * Stands in the log for all signals up to `seq`, which were dropped: what was folded from them. Unlike a snapshot it is part of the truth,
+ * so `format` must be readable for ever.
+ */
+export interface Checkpoint {
+  readonly seq: number;
+  readonly format: number;
+  /** JSON text. */
+  readonly body: string;
+}
+
 export interface Append {
   readonly stream: string;
   /** Ownership epoch of the writer; an older one is fenced. */
@@ -40,6 +51,11 @@ export interface Append {
   readonly signals: readonly SealedSignal[];
   readonly card?: SessionCard;
   readonly snapshot?: Snapshot;
+}
+
+/** An append that says what was dropped, together with what takes its place. */
+export interface Trim extends Pick<Append, 'stream' | 'epoch' | 'expected' | 'signals'> {
+  readonly checkpoint: Checkpoint;
 }
 
 export interface Appended {
@@ -53,6 +69,21 @@ export interface StreamHead {
   readonly epoch: number;
 }
 
+export interface StreamsQuery {
+  /** Names begin with it. */
+  readonly prefix: string;
+  readonly limit: number;
+  /** Rows after the one with this place. */
+  readonly before?: number;
+}
+
+export interface StreamEntry {
+  readonly name: string;
+  readonly head: number;
+  /** Place in the order of creation. */
+  readonly place: number;
+}
+
 export interface CardQuery {
   readonly agent?: string;
   readonly state?: string;
@@ -60,6 +91,7 @@ export interface CardQuery {
   /** Part of id, key, title or project, case-insensitive. */
   readonly search?: string;
   readonly open?: boolean;
+  readonly ended?: boolean;
   readonly limit: number;
   /** Newest first; rows after this one. */
   readonly after?: { readonly updatedAt: string; readonly id: string };
@@ -88,15 +120,27 @@ export interface SignalLog {
   headGseq(): Promise<number>;
   /** `{head: 0, epoch: 0}` for a stream that does not exist. */
   head(stream: string): Promise<StreamHead>;
+  /** Streams by name, the newest first. */
+  streams(query: StreamsQuery): Promise<StreamEntry[]>;
   /** Claim a stream: raises its epoch by one, fencing every older writer. */
   own(stream: string): Promise<StreamHead>;
-  loadSnapshot(stream: string): Promise<Snapshot | null>;
+  /** The newest one at or before `until`; how many older ones are kept is up to the log. */
+  loadSnapshot(stream: string, until?: number): Promise<Snapshot | null>;
+  /** Null for a stream that has its signals from the first on. */
+  loadCheckpoint(stream: string): Promise<Checkpoint | null>;
+  /**
+   * Append, and put the checkpoint in the place of all signals up to its seq: one commit. The signals themselves are deleted in steps
+   * behind it, at the next start when the process dies; a reader that comes too early still gets some. Resolves when they are gone.
+   */
+  trim(trim: Trim): Promise<Appended>;
   cards(query: CardQuery): Promise<SessionCard[]>;
   card(id: string): Promise<SessionCard | null>;
   /** Sessions per state. */
   countCards(): Promise<Record<string, number>>;
-  /** Forget a stream, its snapshot and its card. Its numbers are never used again. */
+  /** Forget a stream, its checkpoint, its snapshot and its card. Its numbers are never used again. */
   purge(stream: string): Promise<void>;
+  /** Share of the room for waiting writes that is taken, 0 to 1; beyond it appends are refused as `overloaded`. */
+  pressure(): number;
   /** Waits for what was queued, then closes the files. */
   close(): Promise<void>;
 }

@@ -1,11 +1,13 @@
 import { hash } from 'node:crypto';
-import type { SealedSignal } from '../contract/signal.ts';
+import type { CauseRef, SealedSignal, SignalSource } from '../contract/signal.ts';
 import { AppError } from './errors.ts';
 
 /** Deepest nesting a payload may have; protects the stack. */
 export const PAYLOAD_DEPTH_MAX = 200;
 /** Streams whose token is remembered; hashing one again costs a microsecond. */
 const TOKENS_CACHED_MAX = 10_000;
+/** Longest chain of parents that is counted; a longer one stays at it. */
+const DEPTH_MAX = 10_000;
 /** Characters of an id that come from the stream's hash: 100 bits. */
 const TOKEN_CHARS = 20;
 const TOKEN_BITS_PER_CHAR = 5;
@@ -51,6 +53,28 @@ export function signalId(stream: string, seq: number): string {
  */
 export function sealSignal(draft: SignalDraft, prevDigest: string): SealedSignal {
   return { ...draft, digest: signalDigest(draft, prevDigest) };
+}
+
+/** What the signal after the last one of a stream says. */
+export interface NextSignal {
+  readonly name: string;
+  readonly payload: Readonly<Record<string, unknown>>;
+  readonly timestamp: string;
+  readonly source: Omit<SignalSource, 'parent' | 'root' | 'depth'>;
+  /** Null for a root. */
+  readonly cause: CauseRef | null;
+}
+
+/** The next signal of a stream whose last one has this number and digest. */
+export function sealNext(place: { stream: string; seq: number; digest: string }, next: NextSignal): SealedSignal {
+  const { name, payload, timestamp, cause } = next;
+  const { stream } = place;
+  const seq = place.seq + 1;
+  const id = signalId(stream, seq);
+  const causality = cause
+    ? { parent: cause.signal, root: cause.root, depth: Math.min(cause.depth + 1, DEPTH_MAX) }
+    : { root: id, depth: 0 };
+  return sealSignal({ v: 1, id, seq, stream, name, payload, timestamp, source: { ...next.source, ...causality } }, place.digest);
 }
 
 /** The digest a signal must carry when it follows `prevDigest`; what it carries now, and its `gseq`, play no part. */

@@ -35,6 +35,8 @@ export interface Tool {
   readonly timeoutMs?: number;
   /** A person must agree before each call. */
   readonly needsApproval?: boolean;
+  /** Works through sessions of this runtime alone: a replay runs it as well, and what those sessions ask for is what is answered. */
+  readonly internal?: true;
   /** Any JSON value; a throw becomes an error result for the model. */
   execute(input: unknown, context: ToolContext): Promise<unknown>;
 }

@@ -187,14 +187,18 @@ function at(source: Source, offset: number): string {
   return `${source.name}:${line}:${col}`;
 }
 
+/** Here a null is a value like any other. */
+const DATA = /^\/workflows\/[^/]+\/(?:state|input)$|^\/agents\/roster\/\*\/reactive\/output$/;
+
 /** `hooks:` with nothing below means the same as no `hooks:`; people comment sections out like that. */
-function withoutNulls(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutNulls);
+function withoutNulls(value: unknown, path = ''): unknown {
+  if (DATA.test(path)) return value;
+  if (Array.isArray(value)) return value.map((inner) => withoutNulls(inner, `${path}/*`));
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
     Object.entries(value)
       .filter(([, inner]) => inner !== null)
-      .map(([key, inner]) => [key, withoutNulls(inner)]),
+      .map(([key, inner]) => [key, withoutNulls(inner, `${path}/${key}`)]),
   );
 }
 

@@ -3,11 +3,13 @@ import type { Memory } from '../contract/memory.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ClaimStore, MemoryStore, SessionStore } from '../core/memory-store.ts';
+import type { Lineage } from './transcript-lineage.ts';
 
 export interface HookDeps {
   readonly memories: MemoryStore;
   readonly claims: ClaimStore;
   readonly sessions: SessionStore;
+  readonly lineage: Lineage;
   readonly folder: string;
   readonly config: AgentYaml;
   readonly clock: Clock;

@@ -20,6 +20,7 @@ export interface HookCaller {
   readonly runtimePath?: RuntimePath | undefined;
   readonly holder?: string | undefined;
   readonly parentSessionKey?: string | undefined;
+  readonly harnessAgentId?: string | undefined;
   readonly bypass?: boolean | undefined;
 }
 
@@ -30,6 +31,7 @@ export interface HookSession {
   readonly project: string | undefined;
   /** Undefined without a key: there is nothing to continue. */
   readonly line: SessionLine | undefined;
+  readonly parentKey: string | undefined;
 }
 
 type HookOperations = typeof hookOperations;
@@ -39,8 +41,8 @@ export type HookOutput<K extends HookId> = OutputOf<HookOperations[K]>;
 
 export interface HookSpec<K extends HookId> {
   /** The answer of a silenced hook: every field of the normal answer, empty. */
-  readonly silent: () => HookOutput<K>;
-  readonly answer: (input: HookInput<K>, session: HookSession) => Promise<HookOutput<K>>;
+  readonly silent: (session: HookSession) => HookOutput<K>;
+  readonly answer: (input: HookInput<K>, session: HookSession, context: RequestContext) => Promise<HookOutput<K>>;
   /** `renew` for session-start, `end` for session-end; every other hook refreshes the claim or takes a free one. */
   readonly claim?: 'renew' | 'end';
 }
@@ -79,9 +81,9 @@ export function createHook<K extends HookId>(
     const bypassed = claim?.bypassed ?? false;
     log.debug({ hook, sessionKey: key, harness: caller.harness, bypassed, noHooks }, 'hook called');
     try {
-      if (noHooks) return spec.silent();
-      if (bypassed) return { ...spec.silent(), bypassed: true };
-      return await spec.answer(input, session);
+      if (noHooks) return spec.silent(session);
+      if (bypassed) return { ...spec.silent(session), bypassed: true };
+      return await spec.answer(input, session, context);
     } finally {
       // Whatever happened above: an ended session must not block its key. Others under the same key go on, bypassed if they were.
       if (spec.claim === 'end' && key !== undefined) await claims.release(key, caller.holder);
@@ -108,11 +110,21 @@ async function settle(claims: ClaimStore, { caller, context, noHooks, claim: mod
   const { harness, project, holder } = caller;
   const runtimePath = caller.runtimePath ?? pathOf(context);
   const takes = key !== undefined && !noHooks && mode !== 'end';
-  const request = { key: key ?? '', runtimePath, harness, agentId: agentId ?? DEFAULT_AGENT, project, holder };
+  const { harnessAgentId } = caller;
+  const parentKey = takes ? await parentOf(claims, key, caller) : undefined;
+  const request = { key: key ?? '', runtimePath, harness, agentId: agentId ?? DEFAULT_AGENT, project, holder, parentKey, harnessAgentId };
   const claim = takes ? await claims.take(request, { restart: mode === 'renew' }) : held;
   const reader = scopeOf(agentId);
   const line = key === undefined ? undefined : { agentId: ownerOf(reader), sessionKey: key };
-  return { claim, session: { key, reader, project: project ?? claim?.project ?? undefined, line } };
+  return { claim, session: { key, reader, project: project ?? claim?.project ?? undefined, line, parentKey } };
+}
+
+/** As told, else the session whose sub-agent this one seems to be. What is only inferred opens no memories. */
+async function parentOf(claims: ClaimStore, key: string, caller: HookCaller): Promise<string | undefined> {
+  const { parentSessionKey, harnessAgentId, harness, project } = caller;
+  if (parentSessionKey !== undefined) return plainKey(parentSessionKey) === key ? undefined : plainKey(parentSessionKey);
+  if (harnessAgentId === undefined) return undefined;
+  return (await claims.likelyParent({ key, harness, project }))?.key;
 }
 
 /** The agent that opened the session, or its parent's. `default` stands for nobody in particular: it opens no private memories. */

@@ -43,14 +43,17 @@ async function prepareSummary(deps: HookDeps, { reader, project }: HookSession, 
   if (messageCount !== undefined) parts.push(`The session holds ${messageCount} messages.`);
   if (sessionContext !== undefined) parts.push(`## Session So Far\n\n${cutText(sessionContext, CONTEXT_CHARS_MAX)}`);
   if (text !== '') parts.push(`## Already Remembered\n\n${MEMORIES_NOTE}\n${text}`);
-  return { summaryPrompt: parts.join('\n\n'), guidelines };
+  const summaryPrompt = parts.join('\n\n');
+  return { summaryPrompt, guidelines, instructions: summaryPrompt };
 }
 
 /** The summary belongs to its agent alone; without one it is global like everything such a session writes. */
 async function keepSummary(deps: HookDeps, session: HookSession, input: HookInput<'hookCompactionComplete'>) {
   const { reader, line } = session;
+  const { harness, transcript, transcriptPath } = input;
   // A transcript knows its project; the request's is for compactions that come before any transcript.
-  const project = (line && (await deps.sessions.transcript(line))?.project) ?? session.project;
+  const project = (line && (await deps.sessions.projectOf(line))) ?? session.project;
+  const { turns: _, ...kept } = line ? await deps.lineage.keep(line, { harness, project, transcript, transcriptPath }) : { turns: [] };
   const { memory } = await deps.memories.remember({
     content: input.summary,
     type: 'session_summary',
@@ -66,5 +69,7 @@ async function keepSummary(deps: HookDeps, session: HookSession, input: HookInpu
     sourceId: session.key,
   });
   if (line) await deps.sessions.compacted(line, input.summary);
-  return { success: true as const, memoryId: memory.id };
+  await deps.lineage.compacted(ownerOf(reader), { sessionKey: session.key, content: input.summary, memoryId: memory.id, harness, project });
+  const asked = transcript !== undefined || transcriptPath !== undefined;
+  return { success: true as const, memoryId: memory.id, ...(asked && 'total' in kept ? { transcript: kept } : {}) };
 }

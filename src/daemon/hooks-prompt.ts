@@ -2,10 +2,13 @@ import type { hookOperations } from '../contract/hooks.ts';
 import { QUERY_CHARS_MAX, RECALL_LIMIT_MAX, type RecalledMemory } from '../contract/memory.ts';
 import { ownerOf, type Recalled } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
+import { searchText, withoutEnvelopes } from '../core/prompt-text.ts';
 import { type HookDeps, hookMemory } from './hook-deps.ts';
 import { createHook, type HookInput, type HookSession } from './hook-session.ts';
 import { MEMORIES_NOTE, NO_STRONG_MATCH, TURN_GUIDANCE } from './hook-texts.ts';
-import { cutText, localTime, packMemories } from './inject-text.ts';
+import { packRecalled } from './inject-memories.ts';
+import { cutText, localTime } from './inject-text.ts';
+import { type Fallback, fallbackFor, fittingLines } from './transcript-fallback.ts';
 
 /** What a prompt is about stands in its first words; more terms would only thin out what a memory can cover. */
 const PROMPT_TERMS_MAX = 12;
@@ -26,7 +29,7 @@ type PromptHooks = Pick<Handlers<typeof hookOperations>, 'hookUserPromptSubmit'>
 export function createPromptHooks(deps: HookDeps): PromptHooks {
   return {
     hookUserPromptSubmit: createHook(deps, 'hookUserPromptSubmit', {
-      silent: () => ({ inject: '', memoryCount: 0, memories: [] }),
+      silent: () => ({ inject: '', memoryCount: 0, memories: [], strong: false, queryTerms: [], engine: 'none' }),
       answer: (input, session) => submitPrompt(deps, session, input),
     }),
   };
@@ -35,18 +38,24 @@ export function createPromptHooks(deps: HookDeps): PromptHooks {
 async function submitPrompt(deps: HookDeps, session: HookSession, input: HookInput<'hookUserPromptSubmit'>) {
   await keepRatings(deps, session, input.memory_feedback ?? {});
   const { recallLimit, injectCharsMax } = deps.config.hooks.userPromptSubmit;
-  const text = [input.userMessage, input.userPrompt, input.prompt].find((candidate) => candidate?.trim()) ?? '';
+  const prompt = [input.userMessage, input.userPrompt, input.prompt].find((candidate) => candidate?.trim()) ?? '';
+  const text = searchText(withoutEnvelopes(prompt), input.lastAssistantMessage);
   const recent = session.line ? await deps.sessions.recentlyInjected(session.line, REPEAT_AFTER_TURNS) : new Set<string>();
   const found = await recallFor(deps, session, text, recallLimit && recallLimit + Math.min(recent.size, REPEATS_PASSED_MAX));
   const fresh = found.results.filter((result) => !recent.has(result.id));
   const candidates = (fresh.some((result) => result.score >= SHOWN_SCORE_MIN) ? fresh : found.results).slice(0, recallLimit);
-  const { inject, shown } = compose(localTime(deps.clock.now()), found.strong ? candidates : [], injectCharsMax);
+  const { reader, project, key } = session;
+  const fallback =
+    found.strong || recallLimit === 0 ? undefined : await fallbackFor(deps.lineage, reader, { text, project, sessionKey: key });
+  if (session.line) await deps.lineage.prompted(session.line, withoutEnvelopes(prompt));
+  const memories = { query: text, candidates: found.strong ? candidates : [] };
+  const { inject, shown } = compose(localTime(deps.clock.now()), memories, injectCharsMax, fallback);
   if (session.line) {
     const ids = new Set(shown.map((memory) => memory.id));
     const hits = found.results
       .filter((result, rank) => rank < recallLimit || ids.has(result.id))
       .map(({ id, score }) => ({ memoryId: id, score, injected: ids.has(id) }));
-    await deps.sessions.recordHits(session.line, hits);
+    await deps.sessions.recordHits(session.line, hits, found.stems);
   }
   return {
     inject,
@@ -54,12 +63,12 @@ async function submitPrompt(deps: HookDeps, session: HookSession, input: HookInp
     memories: shown.map((memory) => ({ ...hookMemory(memory), score: memory.score })),
     strong: shown.length > 0,
     queryTerms: [...found.terms],
-    engine: found.method,
+    engine: fallback?.engine ?? found.method,
   };
 }
 
 async function recallFor(deps: HookDeps, session: HookSession, text: string, limit: number): Promise<Recalled> {
-  if (limit === 0) return { results: [], method: 'none', strong: false, terms: [] };
+  if (limit === 0) return { results: [], method: 'none', strong: false, terms: [], stems: [] };
   return deps.memories.recall(session.reader, {
     text: text.slice(0, QUERY_CHARS_MAX),
     limit: Math.min(limit, RECALL_LIMIT_MAX),
@@ -76,13 +85,19 @@ async function keepRatings(deps: HookDeps, session: HookSession, ratings: Readon
 }
 
 /** Date, memories or the word that there are none, guidance; never beyond `charsMax`. */
-function compose(time: string, candidates: readonly RecalledMemory[], charsMax: number): { inject: string; shown: RecalledMemory[] } {
+function compose(
+  time: string,
+  { query, candidates }: { readonly query: string; readonly candidates: readonly RecalledMemory[] },
+  charsMax: number,
+  fallback: Fallback | undefined,
+): { inject: string; shown: RecalledMemory[] } {
   const date = `Now: ${time}`;
   const frame = [date, `${HEADING}\n\n${MEMORIES_NOTE}\n`, TURN_GUIDANCE].join('\n\n').length;
   const left = charsMax - frame;
   const worth = candidates.filter((candidate) => candidate.score >= SHOWN_SCORE_MIN);
-  const { text, shown } = packMemories(worth, left, Math.min(MEMORY_LINE_CHARS_MAX, left - 1));
-  const parts =
-    shown.length === 0 ? [date, NO_STRONG_MATCH, TURN_GUIDANCE] : [date, `${HEADING}\n\n${MEMORIES_NOTE}\n${text}`, TURN_GUIDANCE];
+  const { text, shown } = packRecalled(worth, query, left, Math.min(MEMORY_LINE_CHARS_MAX, left - 1));
+  const earlier = fallback && fittingLines(fallback.lines, left + MEMORIES_NOTE.length - fallback.note.length);
+  const found = shown.length > 0 ? `${MEMORIES_NOTE}\n${text}` : earlier && `${fallback.note}\n${earlier}`;
+  const parts = [date, found ? `${HEADING}\n\n${found}` : NO_STRONG_MATCH, TURN_GUIDANCE];
   return { inject: cutText(parts.join('\n\n'), charsMax), shown };
 }

@@ -8,8 +8,7 @@ import { MEMORIES_NOTE, MEMORY_CHECK_LOOP } from './hook-texts.ts';
 import { type Identity, loadIdentity } from './identity.ts';
 import { cutText, type InjectSection, oneLine, packMemories, packSections, quoted } from './inject-text.ts';
 
-/** Session start's whole inject, in characters (about 2,500 tokens). The budgets below add up to less, so that no section pushes out another. */
-export const SESSION_INJECT_CHARS_MAX = 9_800;
+/** Characters of each section. They add up to less than the whole inject has by default, so that no section pushes out another. */
 const BUDGET_CHARS = {
   introduction: 320,
   agents: 2_000,
@@ -35,8 +34,8 @@ export function createSessionHooks(deps: HookDeps): SessionHooks {
   return {
     hookSessionStart: createHook(deps, 'hookSessionStart', {
       claim: 'renew',
-      silent: () => ({ inject: '', memories: [] }),
-      answer: (input, session) => startSession(deps, session, input.resume ?? false),
+      silent: ({ key }) => ({ inject: '', context: '', memories: [], ...keyFields(key) }),
+      answer: (input, session) => startSession(deps, session, input),
     }),
     hookSessionEnd: createHook(deps, 'hookSessionEnd', {
       claim: 'end',
@@ -46,12 +45,19 @@ export function createSessionHooks(deps: HookDeps): SessionHooks {
   };
 }
 
-async function startSession(deps: HookDeps, session: HookSession, resume: boolean) {
-  const { includeIdentity, includeRecentContext, recallLimit, recencyBias } = deps.config.hooks.sessionStart;
+async function startSession(deps: HookDeps, session: HookSession, input: HookInput<'hookSessionStart'>) {
+  const { includeIdentity, includeRecentContext, recallLimit, recencyBias, candidatePoolLimit, maxInjectChars } =
+    deps.config.hooks.sessionStart;
   const identity = loadIdentity(deps, ownerOf(session.reader));
-  const checkpoint = session.line && (await deps.sessions.resume(session.line, resume));
+  const checkpoint = session.line && (await deps.sessions.resume(session.line, input.resume ?? false));
+  const prompts = session.line && (await deps.lineage.checkpoint(session.line));
+  const parent = { key: session.parentKey, harnessAgentId: input.harnessAgentId };
+  if (session.line && (parent.key ?? parent.harnessAgentId) !== undefined) await deps.sessions.noteParent(session.line, parent);
   const filter = session.project === undefined ? {} : { aroundProject: session.project };
-  const ranked = recallLimit === 0 ? [] : await deps.memories.ranked(session.reader, { limit: recallLimit, recencyBias, filter });
+  const ranked =
+    recallLimit === 0
+      ? []
+      : await deps.memories.ranked(session.reader, { limit: recallLimit, recencyBias, filter, poolLimit: candidatePoolLimit });
   const { text, shown } = packMemories(ranked, BUDGET_CHARS.memories, MEMORY_LINE_CHARS_MAX);
   await noteShown(deps, session, shown);
 
@@ -61,17 +67,23 @@ async function startSession(deps: HookDeps, session: HookSession, resume: boolea
     { heading: 'Relevant Memories', text: text && `${MEMORIES_NOTE}\n${text}`, charsMax: BUDGET_CHARS.memories + MEMORIES_NOTE.length + 1 },
     { heading: 'Recent Context', text: recentContext ?? '', charsMax: BUDGET_CHARS.recentContext },
     { heading: 'Checkpoint', text: quoted(checkpoint?.summary ?? ''), charsMax: BUDGET_CHARS.summary },
-    { heading: 'Where The Last Session Ended', text: quoted(checkpoint?.tail ?? ''), charsMax: BUDGET_CHARS.tail },
+    { heading: 'Where The Last Session Ended', text: quoted(prompts ?? checkpoint?.tail ?? ''), charsMax: BUDGET_CHARS.tail },
     { heading: 'Memory Check Loop', text: MEMORY_CHECK_LOOP, charsMax: MEMORY_CHECK_LOOP.length },
   ];
+  const inject = cutText(packSections(sections, maxInjectChars), maxInjectChars);
   const { name, description } = identity;
   return {
     ...(includeIdentity && name !== undefined ? { identity: { name, ...(description === undefined ? {} : { description }) } } : {}),
     memories: shown.map(hookMemory),
     ...(recentContext === undefined ? {} : { recentContext }),
-    inject: packSections(sections, SESSION_INJECT_CHARS_MAX),
-    ...(session.key === undefined ? {} : { sessionKey: session.key }),
+    inject,
+    context: inject,
+    ...keyFields(session.key),
   };
+}
+
+function keyFields(key: string | undefined) {
+  return key === undefined ? {} : { sessionKey: key, sessionId: key };
 }
 
 function identitySections({ name, description, files }: Identity): InjectSection[] {
@@ -92,20 +104,18 @@ async function noteShown(deps: HookDeps, session: HookSession, shown: readonly M
   await deps.sessions.recordHits(session.line, hits);
 }
 
-/** The path of a transcript is kept as lineage and never opened: a hook must not make the daemon read files for its caller. */
-async function endSession(deps: HookDeps, { line, project }: HookSession, input: HookInput<'hookSessionEnd'>) {
-  if (line && input.reason !== REASON_CLEAR) {
-    const turns = input.transcript ?? [];
-    await deps.sessions.end(line, {
-      harness: input.harness,
-      project: project ?? input.cwd,
-      reason: input.reason,
-      transcriptPath: input.transcriptPath,
-      turns,
-      tail: lastWords(turns),
-    });
-  }
-  return { memoriesSaved: 0 };
+/** Raw turns first; what a model makes of them comes later, from the queue. */
+async function endSession(deps: HookDeps, session: HookSession, input: HookInput<'hookSessionEnd'>) {
+  const { line } = session;
+  if (!line || input.reason === REASON_CLEAR) return { memoriesSaved: 0 };
+  const project = session.project ?? input.cwd;
+  const { harness, reason, transcriptPath, transcript } = input;
+  const { turns, ...kept } = await deps.lineage.keep(line, { harness, project, transcript, transcriptPath });
+  await deps.sessions.end(line, { harness, project, reason, transcriptPath, tail: lastWords(turns) });
+  await deps.lineage.settled(line, turns.length > 0);
+  if (transcript === undefined && transcriptPath === undefined) return { memoriesSaved: 0 };
+  const { problem, ...job } = await deps.lineage.queue(line);
+  return { memoriesSaved: 0, ...job, transcript: { ...kept, ...(problem === undefined ? {} : { problem }) } };
 }
 
 function lastWords(turns: readonly TranscriptTurn[]): string | undefined {

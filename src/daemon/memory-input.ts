@@ -1,6 +1,6 @@
 import type { Scope } from '../contract/memory.ts';
 import { AppError } from '../core/errors.ts';
-import { type MemoryDraft, type MemoryFilter, ownerOf, type Reader, type RecallQuery } from '../core/memory-store.ts';
+import { type MemoryDraft, type MemoryFilter, type MemoryStore, ownerOf, type Reader, type RecallQuery } from '../core/memory-store.ts';
 import { inferType, readPrefixes, tagList } from '../core/memory-type.ts';
 
 /** Importance of a memory whose writer did not say. */
@@ -16,9 +16,10 @@ export interface WriteFields {
   readonly visibility?: Scope;
   readonly createdAt?: string;
   readonly idempotencyKey?: string;
+  readonly supersedes?: string;
 }
 
-export type WriteContext = Pick<MemoryDraft, 'who' | 'sourceType' | 'sourceId' | 'project' | 'sessionKey'> & {
+export type WriteContext = Pick<MemoryDraft, 'who' | 'sourceType' | 'sourceId' | 'project' | 'sessionKey' | 'actor'> & {
   readonly importance: number;
 };
 
@@ -41,7 +42,15 @@ export function memoryDraft(reader: Reader, fields: WriteFields, context: WriteC
     scope: scopeToWrite(reader, fields),
     idempotencyKey: fields.idempotencyKey || null,
     createdAtMs: fields.createdAt === undefined ? undefined : Date.parse(fields.createdAt),
+    supersedes: fields.supersedes,
   };
+}
+
+/** @throws AppError memory_not_found when a draft wants to take the place of a memory that its writer may not see */
+export async function requireSuperseded(memories: MemoryStore, reader: Reader, id: string | undefined): Promise<void> {
+  if (id === undefined || (await memories.get(reader, id))) return;
+  const detail = `supersedes names ${id}: no memory of this id that this caller may see`;
+  throw new AppError('memory_not_found', { detail, errors: [{ pointer: '/supersedes', detail }] });
 }
 
 function scopeToWrite(reader: Reader, fields: WriteFields): MemoryDraft['scope'] {
@@ -73,25 +82,29 @@ export interface RecallFields {
   readonly until?: string;
   readonly min_score?: number;
   readonly minScore?: number;
+  readonly explain?: boolean;
+}
+
+export type FilterFields = Omit<RecallFields, 'query' | 'limit' | 'min_score' | 'minScore' | 'explain'> & { readonly source_type?: string };
+
+export function memoryFilter(fields: FilterFields, project: Pick<MemoryFilter, 'project' | 'aroundProject'>): MemoryFilter {
+  const time = (text: string | undefined): number | undefined => (text === undefined ? undefined : Date.parse(text));
+  return {
+    ...project,
+    type: fields.type,
+    scope: fields.scope,
+    tags: tagList(fields.tags),
+    who: fields.who,
+    sourceType: fields.source_type,
+    pinned: fields.pinned,
+    importanceMin: fields.importance_min,
+    sinceMs: time(fields.since),
+    untilMs: time(fields.until),
+  };
 }
 
 /** @param project  how the project narrows the search: a route is taken at its word, a hook looks around its own project */
 export function recallQuery(fields: RecallFields, project: Pick<MemoryFilter, 'project' | 'aroundProject'>): RecallQuery {
-  const time = (text: string | undefined): number | undefined => (text === undefined ? undefined : Date.parse(text));
-  return {
-    text: fields.query,
-    limit: fields.limit,
-    scoreMin: fields.min_score ?? fields.minScore,
-    filter: {
-      ...project,
-      type: fields.type,
-      scope: fields.scope,
-      tags: tagList(fields.tags),
-      who: fields.who,
-      pinned: fields.pinned,
-      importanceMin: fields.importance_min,
-      sinceMs: time(fields.since),
-      untilMs: time(fields.until),
-    },
-  };
+  const { query, limit, min_score, minScore, explain } = fields;
+  return { text: query, limit, scoreMin: min_score ?? minScore, explain, filter: memoryFilter(fields, project) };
 }

@@ -2,11 +2,13 @@ import type { RuntimeConfig } from '../contract/config.ts';
 import type { daemonOperations } from '../contract/daemon.ts';
 import { DEFAULT_AGENT } from '../contract/ids.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
+import type { JobStore } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ClaimStore, MemoryStore } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import type { LoadedAgentYaml } from './agent-yaml.ts';
 import { agentFolders } from './identity.ts';
+import type { Meaning } from './memory-meaning.ts';
 
 /** What only the composition knows. Read at each call, so a getter may answer what is known later, such as the bound port. */
 export interface DaemonInfo {
@@ -22,7 +24,9 @@ export interface StatusDeps {
   readonly memoryDb: string;
   readonly loaded: LoadedAgentYaml;
   readonly memories: MemoryStore;
+  readonly meaning: Pick<Meaning, 'status'>;
   readonly claims: ClaimStore;
+  readonly jobs: Pick<JobStore, 'counts'>;
   readonly clock: Clock;
   readonly log: Logger;
   readonly info: DaemonInfo;
@@ -53,8 +57,11 @@ export function createStatusHandlers(deps: StatusDeps): StatusHandlers {
         agentsDir: deps.folder,
         memoryDb: deps.memoryDb,
         memories: await memories.count(),
+        index: memories.indexStatus(),
+        embedding: await deps.meaning.status(),
         activeSessions: active,
         bypassedSessions: bypassed,
+        jobs: await deps.jobs.counts(),
         config: { file: loaded.file, problems: [...loaded.problems] },
       };
     },
@@ -93,7 +100,7 @@ function listAgents({ folder, loaded }: StatusDeps) {
   const known = new Set(roster.map((agent) => agent.name));
   const inFolder = agentFolders(folder).filter((name) => !known.has(name));
   const listed = [
-    ...roster.map(({ name, model, provider }) => ({ name, model, provider, source: 'roster' })),
+    ...roster.map(({ name, model, provider, limits }) => ({ name, model, provider, limits, source: 'roster' })),
     ...inFolder.map((name) => ({ name, source: 'folder' })),
   ];
   return listed.some((agent) => agent.name === DEFAULT_AGENT) ? listed : [{ name: DEFAULT_AGENT, source: 'built-in' }, ...listed];

@@ -35,6 +35,20 @@ export function createClaimStore({ db, clock, read, note }: Access): ClaimStore 
         cachedStatement(db, sql).run(enabled ? 1 : 0, key, clock.now());
         return live(key);
       }),
+    likelyParent: (child) =>
+      read(() => {
+        const sql = `SELECT * FROM session_claims WHERE expires_at > ?1 AND key <> ?2 AND harness = ?3 AND harness_agent_id IS NULL
+          AND (?4 IS NULL OR project IS NULL OR project = ?4) ORDER BY last_seen_at DESC, key LIMIT 1`;
+        const row = cachedStatement(db, sql).get(clock.now(), child.key, child.harness, child.project ?? null);
+        return row && toClaim(row);
+      }),
+    expire: (limit) =>
+      note(() => {
+        const sql = `DELETE FROM session_claims WHERE key IN
+          (SELECT key FROM session_claims WHERE expires_at <= ? ORDER BY expires_at LIMIT ?) RETURNING *`;
+        const rows = cachedStatement(db, sql).all(clock.now(), limit).map(toClaim);
+        return rows.sort((a, b) => a.expiresAt.localeCompare(b.expiresAt));
+      }),
     counts: () =>
       read(() => {
         const sql = 'SELECT count(*) AS active, total(bypassed) AS bypassed FROM session_claims WHERE expires_at > ?';
@@ -50,16 +64,17 @@ function takeClaim(db: DatabaseSync, held: SessionClaim | undefined, request: Cl
     throw new AppError('session_claimed', { detail: `session claimed by ${held.runtimePath} path`, extra: { sessionKey: request.key } });
   }
   // Before the new row: an expired claim of the same key must not leave its holders to the next one.
-  if (!held) cachedStatement(db, 'DELETE FROM session_claims WHERE expires_at <= ?').run(nowMs);
+  if (!held) cachedStatement(db, 'DELETE FROM session_claims WHERE key = ?').run(request.key);
   const keep = restart ? undefined : held;
   const row = cachedStatement(
     db,
     // Not INSERT OR REPLACE: that deletes the row first, and its holders with it.
-    `INSERT INTO session_claims (key, harness, runtime_path, agent_id, project, claimed_at, last_seen_at, expires_at, bypassed)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    `INSERT INTO session_claims (key, harness, runtime_path, agent_id, project, claimed_at, last_seen_at, expires_at, bypassed,
+       parent_key, harness_agent_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (key) DO UPDATE SET harness = excluded.harness, runtime_path = excluded.runtime_path, agent_id = excluded.agent_id,
        project = excluded.project, claimed_at = excluded.claimed_at, last_seen_at = excluded.last_seen_at,
-       expires_at = excluded.expires_at, bypassed = excluded.bypassed
+       expires_at = excluded.expires_at, bypassed = excluded.bypassed, parent_key = excluded.parent_key,
+       harness_agent_id = excluded.harness_agent_id
      RETURNING *`,
   ).get(
     request.key,
@@ -71,6 +86,8 @@ function takeClaim(db: DatabaseSync, held: SessionClaim | undefined, request: Cl
     nowMs,
     nowMs + CLAIM_TTL_MS,
     held?.bypassed ? 1 : 0,
+    request.parentKey ?? held?.parentKey ?? null,
+    request.harnessAgentId ?? held?.harnessAgentId ?? null,
   );
   if (request.holder !== undefined) {
     cachedStatement(db, 'INSERT OR IGNORE INTO claim_holders (key, holder) VALUES (?, ?)').run(request.key, request.holder);
@@ -93,6 +110,8 @@ function toClaim(row: Record<string, unknown>): SessionClaim {
     runtimePath: row.runtime_path as RuntimePath,
     agentId: String(row.agent_id),
     project: row.project === null ? null : String(row.project),
+    parentKey: row.parent_key === null ? null : String(row.parent_key),
+    harnessAgentId: row.harness_agent_id === null ? null : String(row.harness_agent_id),
     claimedAt: isoTime(Number(row.claimed_at)),
     lastSeenAt: isoTime(Number(row.last_seen_at)),
     expiresAt: isoTime(Number(row.expires_at)),

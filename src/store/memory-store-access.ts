@@ -1,23 +1,31 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../core/clock.ts';
-import { storageError, transaction } from './sqlite.ts';
+import { GroupCommit } from './memory-store-commit.ts';
+import { storageError } from './sqlite.ts';
 
 /** Runs store code and answers as a promise; faults of SQLite become AppErrors. */
 export interface Access {
   readonly db: DatabaseSync;
   readonly clock: Clock;
-  read<T>(fn: () => T): Promise<T>;
-  /** One transaction, on disk when the promise resolves. */
+  read<T>(fn: () => T | Promise<T>): Promise<T>;
+  /** All or nothing, on disk when the promise resolves; writes of one moment share a commit. */
   write<T>(fn: () => T): Promise<T>;
   /** One transaction that a loss of power (not of the process) may take back: signs of behaviour are not worth 1-5 ms of a prompt. */
   note<T>(fn: () => T): Promise<T>;
+  /** What was asked for is written and answered; the caller closes the connection after it. */
+  close(): void;
 }
 
-/** @param path  of the file, for messages */
-export function createAccess(db: DatabaseSync, path: string, clock: Clock): Access {
-  const run = async <T>(fn: () => T): Promise<T> => {
+/**
+ * @param db         opened with synchronous NORMAL: the syncs are done here
+ * @param path       of the file
+ * @param committed  called after each commit
+ */
+export function createAccess(db: DatabaseSync, path: string, clock: Clock, committed: () => void = () => undefined): Access {
+  const commits = new GroupCommit(db, path, committed);
+  const run = async <T>(fn: () => T | Promise<T>): Promise<T> => {
     try {
-      return fn();
+      return await fn();
     } catch (error) {
       throw storageError(error, path);
     }
@@ -26,15 +34,8 @@ export function createAccess(db: DatabaseSync, path: string, clock: Clock): Acce
     db,
     clock,
     read: run,
-    write: (fn) => run(() => transaction(db, fn)),
-    note: (fn) =>
-      run(() => {
-        db.exec('PRAGMA synchronous = NORMAL');
-        try {
-          return transaction(db, fn);
-        } finally {
-          db.exec('PRAGMA synchronous = FULL');
-        }
-      }),
+    write: (fn) => commits.write(fn),
+    note: (fn) => run(() => commits.note(fn)),
+    close: () => commits.close(),
   };
 }

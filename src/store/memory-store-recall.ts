@@ -1,46 +1,85 @@
-import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
-import type { RecalledMemory } from '../contract/memory.ts';
-import type { MemoryFilter, Ranking, Reader, Recalled, RecallQuery } from '../core/memory-store.ts';
-import {
-  coverage,
-  matchExpression,
-  QUERY_TERMS_MAX,
-  queryTerms,
-  STRONG_SCORE_MIN,
-  type WeightedTerm,
-  weighTerm,
-} from '../core/recall-query.ts';
-import { type Condition, type MemoryRow, selectMemories, viewsOf, visibleTo } from './memory-store-scope.ts';
-import { cachedStatement } from './sqlite.ts';
+import type { DatabaseSync } from 'node:sqlite';
+import type { Memory, RecalledMemory } from '../contract/memory.ts';
+import type { Ranking, Reader, Recalled, RecallQuery } from '../core/memory-store.ts';
+import { weighFeedback } from '../core/recall/feedback.ts';
+import { freshFirst } from '../core/recall/fresh.ts';
+import { fuse } from '../core/recall/fuse.ts';
+import { readQuery } from '../core/recall/query.ts';
+import type { RankedMemory } from '../core/recall/rank.ts';
+import { STRONG_AMONG, STRONG_SCORE_MIN, scoreOf } from '../core/recall/score.ts';
+import { ratingsOf } from './memory-feedback.ts';
+import type { MemoryIndex } from './memory-index.ts';
+import { recallByFullText } from './memory-recall-fts.ts';
+import { conditionsOf } from './memory-store-filter.ts';
+import { type MemoryRow, selectMemories, visibleTo } from './memory-store-scope.ts';
+import type { MemoryVectors } from './memory-vectors.ts';
 
-/** Hits that are scored when a least score is asked for, so that weak ones do not use up the limit. */
-const CANDIDATES_MAX = 200;
+/** Best memories that ratings may move and results are taken from. */
+const RANKED_MAX = 200;
 /** Newest, and most important, memories that session start chooses from; keeps it fast with a million memories. */
 const RANKED_POOL = 100;
 const DAY_MS = 86_400_000;
 
-/**
- * Full-text search: any term may match, ordered by bm25, then newest, then id.
- * bm25 counts over the whole index and so orders alone; what is told to the reader, the score, counts only what it may see.
- */
-export function recallMemories(db: DatabaseSync, reader: Reader, query: RecallQuery): Recalled {
-  const terms = weighTerms(db, reader, query);
-  const words = terms.map((term) => term.word);
-  const match = matchExpression(terms);
-  if (match === undefined) return { results: [], method: 'none', strong: false, terms: words };
-  const rows = selectMemories(db, {
-    scope: visibleTo(reader),
-    match,
-    where: conditionsOf(query.filter ?? {}),
-    order: { sql: 'bm25(memories_fts), m.created_at DESC, m.id', values: [] },
-    limit: query.scoreMin === undefined ? query.limit : CANDIDATES_MAX,
+export interface RecallDeps {
+  readonly db: DatabaseSync;
+  readonly index: MemoryIndex;
+  readonly vectors: MemoryVectors;
+}
+
+/** By the index, and by meaning where the query comes with a vector; by full text as long as the index is behind. */
+export async function recallMemories(deps: RecallDeps, reader: Reader, query: RecallQuery, nowMs: number): Promise<Recalled> {
+  const { db, index, vectors } = deps;
+  const asked = readQuery(query.text, query.termsMax);
+  const told = { terms: asked.terms.map((term) => term.word), stems: asked.terms.map((term) => term.stem) };
+  const filter = query.filter ?? {};
+  const byMeaning = query.vector === undefined ? undefined : await vectors.nearest(reader, query.vector, filter);
+  // After the wait: what was forgotten meanwhile is in neither of the two.
+  const byWords = index.rank(reader, asked, filter);
+  if (!byWords) {
+    const results = recallByFullText(db, index, reader, query, asked.terms);
+    return { results, method: 'fts', degraded: 'the index is being built', strong: isStrong(results), ...told };
+  }
+  if (byWords.length === 0 && !byMeaning?.length) return { results: [], method: 'none', strong: false, ...told };
+  const found = (byMeaning ? fuse(byWords, byMeaning) : byWords).slice(0, RANKED_MAX);
+  const ids = found.map(({ entry }) => entry.id);
+  const weighed = weighFeedback(found, ratingsOf(db, reader, ids), asked.terms, nowMs);
+  const results = toResults(db, reader, query, freshFirst(weighed));
+  return { results, method: byMeaning ? 'hybrid' : 'keyword', strong: isStrong(results), ...told };
+}
+
+function isStrong(results: readonly RecalledMemory[]): boolean {
+  return results.slice(0, STRONG_AMONG).some((result) => result.score >= STRONG_SCORE_MIN);
+}
+
+/** The rows behind what was ranked, through the one filter nothing goes around. */
+function toResults(db: DatabaseSync, reader: Reader, query: RecallQuery, ranked: readonly RankedMemory[]): RecalledMemory[] {
+  const worth = ranked.filter((found) => scoreOf(found) >= (query.scoreMin ?? 0) && (found.mask !== 0 || !query.wordsOnly));
+  const chosen = worth.slice(0, query.limit);
+  const seqs = { sql: 'm.seq IN (SELECT value FROM json_each(?))', values: [JSON.stringify(chosen.map(({ entry }) => entry.seq))] };
+  const rows = selectMemories(db, { scope: visibleTo(reader), where: [...conditionsOf(query.filter ?? {}), seqs], limit: query.limit });
+  const bySeq = new Map(rows.map(({ seq, memory }) => [seq, memory]));
+  return chosen.flatMap((found) => {
+    const memory = bySeq.get(found.entry.seq);
+    return memory ? [toResult(memory, found, query.explain ?? false)] : [];
   });
-  const results = rows.map(({ memory }): RecalledMemory => {
-    const score = coverage(terms, memory.content);
-    return { ...memory, score, source: 'fts', content_length: memory.content.length, truncated: false };
-  });
-  const kept = results.filter((result) => result.score >= (query.scoreMin ?? 0)).slice(0, query.limit);
-  return { results: kept, method: 'fts', strong: kept.some((result) => result.score >= STRONG_SCORE_MIN), terms: words };
+}
+
+function toResult(memory: Memory, found: RankedMemory, explain: boolean): RecalledMemory {
+  const source = found.likeness === undefined ? 'keyword' : found.mask === 0 ? 'vector' : 'hybrid';
+  const result = { ...memory, score: scoreOf(found), source, content_length: memory.content.length, truncated: false };
+  return explain ? { ...result, explain: explanationOf(found) } : result;
+}
+
+function explanationOf({ relevance, coverage, around, features, feedback = 0, likeness }: RankedMemory) {
+  const rounded = (value: number): number => Math.round(value * 10_000) / 10_000;
+  return {
+    relevance: rounded(relevance),
+    coverage: rounded(coverage),
+    around: rounded(around),
+    feedback: rounded(feedback),
+    likeness: likeness === undefined ? null : rounded(likeness),
+    features: Object.fromEntries(Object.entries(features).map(([name, value]) => [name, rounded(value)])),
+  };
 }
 
 /** Session start's order, @source spec/hooks. Equal scores: newest, then id. */
@@ -49,35 +88,11 @@ export function rankMemories(db: DatabaseSync, reader: Reader, ranking: Ranking,
   return selectMemories(db, {
     scope: visibleTo(reader),
     where: conditionsOf(ranking.filter ?? {}),
-    pool: { orders: ['m.created_at DESC', 'm.importance DESC, m.created_at DESC'], size: RANKED_POOL },
+    pool: { orders: ['m.created_at DESC', 'm.importance DESC, m.created_at DESC'], size: ranking.poolLimit ?? RANKED_POOL },
     order: {
       sql: `m.importance * ? + ? / (1.0 + max(0, ? - m.created_at) / ${DAY_MS}.0) DESC, m.created_at DESC, m.id`,
       values: [1 - bias, bias, nowMs],
     },
     limit: ranking.limit,
   });
-}
-
-function weighTerms(db: DatabaseSync, reader: Reader, query: RecallQuery): WeightedTerm[] {
-  const views = viewsOf(reader);
-  const count = cachedStatement(db, 'SELECT documents FROM memory_terms WHERE view = ? AND term = ?');
-  const documents = (term: string): number => views.reduce((sum, view) => sum + Number(count.get(view, term)?.documents ?? 0), 0);
-  const total = documents('');
-  return queryTerms(query.text, query.termsMax ?? QUERY_TERMS_MAX).map((term) => weighTerm(term, documents(term.stem), total));
-}
-
-function conditionsOf(filter: MemoryFilter): Condition[] {
-  const conditions: Condition[] = [];
-  const add = (sql: string, ...values: SQLInputValue[]): void => void conditions.push({ sql, values });
-  if (filter.project !== undefined) add('m.project = ?', filter.project);
-  if (filter.aroundProject !== undefined) add(`(m.project = ? OR m.project IS NULL OR m.type = 'preference')`, filter.aroundProject);
-  if (filter.scope !== undefined) add('m.scope = ?', filter.scope);
-  if (filter.type !== undefined) add('m.type = ?', filter.type);
-  for (const tag of filter.tags ?? []) add(`instr(',' || lower(m.tags) || ',', ',' || lower(?) || ',') > 0`, tag);
-  if (filter.who !== undefined) add('m.who = ?', filter.who);
-  if (filter.pinned !== undefined) add('m.pinned = ?', filter.pinned ? 1 : 0);
-  if (filter.importanceMin !== undefined) add('m.importance >= ?', filter.importanceMin);
-  if (filter.sinceMs !== undefined) add('m.created_at >= ?', filter.sinceMs);
-  if (filter.untilMs !== undefined) add('m.created_at <= ?', filter.untilMs);
-  return conditions;
 }

@@ -1,4 +1,7 @@
+import { recallMigration } from './memory-index-schema.ts';
+import { memoryLifecycle } from './memory-lifecycle-schema.ts';
 import type { Migration } from './sqlite.ts';
+import { TRANSCRIPT_SCHEMA } from './transcript-schema.ts';
 
 /**
  * Steps of memory.db. Times are ms since 1970.
@@ -131,4 +134,7 @@ export const memoryMigrations: readonly Migration[] = [
       ) STRICT, WITHOUT ROWID;
     `,
   },
+  { name: 'transcripts, jobs, temporal graph, continuity and synthesis heads', up: TRANSCRIPT_SCHEMA },
+  memoryLifecycle,
+  recallMigration,
 ];

@@ -4,17 +4,16 @@ import type { Memory } from '../contract/memory.ts';
 import { AppError } from '../core/errors.ts';
 import { canonicalText, contentHash } from '../core/memory-hash.ts';
 import type { Changed, ChangeNote, MemoryChange, MemoryDraft, Reader } from '../core/memory-store.ts';
-import { stemsOf } from '../core/recall-query.ts';
-import { type Condition, heldBy, type MemoryRow, selectMemories, viewOf, visibleTo } from './memory-store-scope.ts';
+import { writeHistory } from './memory-history.ts';
+import { type Condition, heldBy, type MemoryRow, selectMemories, visibleTo } from './memory-store-scope.ts';
+import { releaseSuperseded, supersede } from './memory-supersede.ts';
 import { cachedStatement } from './sqlite.ts';
-
-type HistoryEvent = 'created' | 'updated' | 'deleted';
 
 /** The functions here run inside a transaction of their caller. */
 export function insertMemory(db: DatabaseSync, draft: MemoryDraft, nowMs: number): { memory: Memory; deduped: boolean } {
   const hash = contentHash(draft.content);
   const known = findDuplicate(db, draft, hash);
-  if (known) return { memory: raise(db, known, draft, nowMs), deduped: true };
+  if (known) return { memory: repeat(db, known, draft, nowMs), deduped: true };
   const id = randomUUID();
   cachedStatement(
     db,
@@ -40,9 +39,10 @@ export function insertMemory(db: DatabaseSync, draft: MemoryDraft, nowMs: number
     draft.createdAtMs ?? nowMs,
     nowMs,
   );
-  countTerms(db, draft, draft.content, 1);
-  const note = { reason: null, changedBy: draft.who };
+  const actor = { ...draft.actor, sessionId: draft.actor?.sessionId ?? draft.sessionKey ?? undefined };
+  const note = { reason: null, changedBy: draft.who, actor };
   writeHistory(db, { id, event: 'created', version: 1, note, oldContent: null, newContent: draft.content }, nowMs);
+  if (draft.supersedes !== undefined) supersede(db, { ...draft, id }, draft.supersedes, nowMs);
   return { memory: reread(db, id, draft), deduped: false };
 }
 
@@ -54,9 +54,10 @@ export function changeMemory(db: DatabaseSync, reader: Reader, id: string, chang
   const type = change.type ?? memory.type;
   const importance = change.importance ?? memory.importance;
   const pinned = change.pinned ?? memory.pinned;
-  const same =
-    !contentChanged && tags === memory.tags && type === memory.type && importance === memory.importance && pinned === memory.pinned;
-  if (same) return { id, status: 'no_changes', currentVersion: memory.version, newVersion: memory.version, contentChanged: false };
+  const now = { content, type, importance, tags, pinned };
+  const changedFields = (Object.keys(now) as (keyof typeof now)[]).filter((name) => now[name] !== memory[name]);
+  if (changedFields.length === 0)
+    return { id, status: 'no_changes', currentVersion: memory.version, newVersion: memory.version, contentChanged: false };
 
   const hash = contentHash(content);
   if (contentChanged) refuseDuplicate(db, seq, memory, hash);
@@ -77,10 +78,8 @@ export function changeMemory(db: DatabaseSync, reader: Reader, id: string, chang
       canonicalText(content),
       seq,
     );
-    countTerms(db, memory, memory.content, -1);
-    countTerms(db, memory, content, 1);
   }
-  writeHistory(db, { id, event: 'updated', version, note, oldContent: memory.content, newContent: content }, nowMs);
+  writeHistory(db, { id, event: 'updated', version, note, oldContent: memory.content, newContent: content, changedFields }, nowMs);
   return { id, status: 'updated', currentVersion: version, newVersion: version, contentChanged };
 }
 
@@ -91,7 +90,7 @@ export function forgetMemory(db: DatabaseSync, reader: Reader, id: string, note:
   }
   const version = memory.version + 1;
   cachedStatement(db, 'UPDATE memories SET deleted_at = ?, updated_at = ?, version = ? WHERE seq = ?').run(nowMs, nowMs, version, seq);
-  countTerms(db, memory, memory.content, -1);
+  releaseSuperseded(db, memory, memory.supersedes);
   writeHistory(db, { id, event: 'deleted', version, note, oldContent: memory.content, newContent: null }, nowMs);
   return { id, status: 'deleted', currentVersion: version, newVersion: version };
 }
@@ -103,18 +102,29 @@ function findDuplicate(db: DatabaseSync, draft: MemoryDraft, hash: string): Memo
   return byKey ?? find({ sql: 'm.content_hash = ?', values: [hash] });
 }
 
+/** Remembered again, in the same words: it may take the place of another, and is the newest again if another had taken its own. */
+function repeat(db: DatabaseSync, known: MemoryRow, draft: MemoryDraft, nowMs: number): Memory {
+  const { memory } = known;
+  // The same idempotency key with other words is the same request once more: nothing happens.
+  if (contentHash(memory.content) !== contentHash(draft.content)) return memory;
+  const older = draft.supersedes ?? memory.superseded_by;
+  if (older !== null) supersede(db, { ...memory, who: draft.who }, older, nowMs);
+  raise(db, known, draft, nowMs);
+  return reread(db, memory.id, draft);
+}
+
 /** Remembering something again can make it more important, never less. */
-function raise(db: DatabaseSync, known: MemoryRow, draft: MemoryDraft, nowMs: number): Memory {
+function raise(db: DatabaseSync, known: MemoryRow, draft: MemoryDraft, nowMs: number): void {
   const { memory, seq } = known;
-  if (!draft.pinned || memory.pinned || contentHash(memory.content) !== contentHash(draft.content)) return memory;
+  if (!draft.pinned || memory.pinned) return;
   const version = memory.version + 1;
   const importance = Math.max(memory.importance, draft.importance);
   const sql = 'UPDATE memories SET pinned = 1, importance = ?, version = ?, updated_at = ? WHERE seq = ?';
   cachedStatement(db, sql).run(importance, version, nowMs, seq);
-  const note = { reason: 'remembered again, pinned', changedBy: draft.who };
+  const note = { reason: 'remembered again, pinned', changedBy: draft.who, actor: draft.actor };
   const { id, content } = memory;
-  writeHistory(db, { id, event: 'updated', version, note, oldContent: content, newContent: content }, nowMs);
-  return reread(db, id, draft);
+  const changedFields = ['pinned', 'importance'];
+  writeHistory(db, { id, event: 'updated', version, note, oldContent: content, newContent: content, changedFields }, nowMs);
 }
 
 function reread(db: DatabaseSync, id: string, owner: Pick<MemoryDraft, 'agentId' | 'scope'>): Memory {
@@ -126,52 +136,32 @@ export function byId(id: string): Condition {
 }
 
 function findToChange(db: DatabaseSync, reader: Reader, id: string, note: ChangeNote): MemoryRow {
+  const row = findById(db, reader, id);
+  if (row.deletedAtMs !== null) throw new AppError('memory_deleted', { detail: `memory ${id} is deleted already` });
+  requireVersion(row.memory, note);
+  return row;
+}
+
+/** Also a deleted one. @throws AppError memory_not_found */
+export function findById(db: DatabaseSync, reader: Reader, id: string): MemoryRow {
   const row = selectMemories(db, { scope: visibleTo(reader, 'included'), where: [byId(id)], limit: 1 })[0];
   if (!row) throw new AppError('memory_not_found', { detail: `no memory ${id} that this caller may see` });
-  if (row.deletedAtMs !== null) throw new AppError('memory_deleted', { detail: `memory ${id} is deleted already` });
-  const { version } = row.memory;
+  return row;
+}
+
+/** @throws AppError version_conflict */
+export function requireVersion({ id, version }: Memory, note: ChangeNote): void {
   if (note.ifVersion !== undefined && note.ifVersion !== version) {
     const detail = `memory ${id} has version ${version}, not ${note.ifVersion}; read it again`;
     throw new AppError('version_conflict', { detail, extra: { currentVersion: version } });
   }
-  return row;
 }
 
-function refuseDuplicate(db: DatabaseSync, seq: number, memory: Memory, hash: string): void {
+/** @throws AppError duplicate_content_hash */
+export function refuseDuplicate(db: DatabaseSync, seq: number, memory: Memory, hash: string): void {
   const where: Condition[] = [{ sql: 'm.content_hash = ? AND m.seq <> ?', values: [hash, seq] }];
   const twin = selectMemories(db, { scope: heldBy(memory.agentId, memory.scope), where, limit: 1 })[0];
   if (!twin) return;
   const detail = `memory ${twin.memory.id} has this content already; delete one of the two`;
-  throw new AppError('memory_duplicate', { detail, extra: { duplicateMemoryId: twin.memory.id } });
-}
-
-/** The empty term counts the memory itself. */
-function countTerms(db: DatabaseSync, owner: { agentId: string; scope: string }, content: string, by: 1 | -1): void {
-  const view = viewOf(owner);
-  if (view === undefined) return;
-  const sql = `INSERT INTO memory_terms (view, term, documents) VALUES (?, ?, ?)
-    ON CONFLICT (view, term) DO UPDATE SET documents = documents + excluded.documents`;
-  const count = cachedStatement(db, sql);
-  const terms = ['', ...stemsOf(content)];
-  for (const term of terms) count.run(view, term, by);
-  if (by < 0) {
-    const sweep = cachedStatement(db, 'DELETE FROM memory_terms WHERE view = ? AND term = ? AND documents <= 0');
-    for (const term of terms) sweep.run(view, term);
-  }
-}
-
-interface HistoryRow {
-  readonly id: string;
-  readonly event: HistoryEvent;
-  readonly version: number;
-  readonly note: { readonly reason: string | null; readonly changedBy: string };
-  readonly oldContent: string | null;
-  readonly newContent: string | null;
-}
-
-function writeHistory(db: DatabaseSync, row: HistoryRow, nowMs: number): void {
-  const sql = `INSERT INTO memory_history (memory_id, event, version, reason, changed_by, old_content, new_content, created_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
-  const { note } = row;
-  cachedStatement(db, sql).run(row.id, row.event, row.version, note.reason, note.changedBy, row.oldContent, row.newContent, nowMs);
+  throw new AppError('duplicate_content_hash', { detail, extra: { duplicateMemoryId: twin.memory.id } });
 }

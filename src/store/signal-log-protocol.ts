@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../contract/errors.ts';
-import type { Appended, Snapshot, StreamHead } from '../core/signal-log.ts';
+import type { Appended, Checkpoint, Snapshot, StreamHead } from '../core/signal-log.ts';
 
 /** What the writer thread is started with. */
 export interface WriterData {
@@ -37,6 +37,8 @@ export interface AppendJob {
   readonly rows: readonly SignalRow[];
   readonly card?: CardRow;
   readonly snapshot?: Snapshot;
+  /** Takes the place of all signals up to its seq, which are marked for deletion. */
+  readonly checkpoint?: Checkpoint;
 }
 
 export interface OwnJob {
@@ -47,11 +49,15 @@ export interface OwnJob {
 export interface PurgeJob {
   readonly do: 'purge';
   readonly stream: string;
-  /** Set by the writer when a part is done: the newest signal to delete. */
-  readonly upTo?: number;
 }
 
-export type Job = AppendJob | OwnJob | PurgeJob;
+/** One step of deleting the signals of a stream that are marked. */
+export interface DeleteJob {
+  readonly do: 'delete';
+  readonly stream: string;
+}
+
+export type Job = AppendJob | OwnJob | PurgeJob | DeleteJob;
 
 export interface JobDone {
   readonly ok: Appended | StreamHead | null;

@@ -31,6 +31,8 @@ export interface WriterQueue {
    * Rejects with AppError `overloaded`, `session_fenced`, `storage_failed`, `storage_corrupt`.
    */
   send<T>(job: Job, chars: number): Promise<T>;
+  /** Share of the limits that is taken, 0 to 1. */
+  pressure(): number;
   /** Waits for what was sent, then ends the thread; further jobs are refused. */
   close(): Promise<void>;
 }
@@ -93,6 +95,11 @@ class Queue implements WriterQueue {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     this.#push({ job, chars, resolve, reject });
     return promise as Promise<T>;
+  }
+
+  pressure(): number {
+    const jobs = this.#waiting.length + this.#flying.length;
+    return Math.min(1, Math.max(jobs / QUEUE_JOBS_MAX, this.#chars / QUEUE_CHARS_MAX));
   }
 
   close(): Promise<void> {

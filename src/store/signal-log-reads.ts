@@ -1,7 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Signal } from '../contract/signal.ts';
-import type { Snapshot, StreamHead } from '../core/signal-log.ts';
+import { AppError } from '../core/errors.ts';
+import type { StreamEntry, StreamHead, StreamsQuery } from '../core/signal-log.ts';
 import { cachedStatement } from './sqlite.ts';
 
 /**
@@ -51,14 +52,14 @@ export function readHead(db: DatabaseSync, stream: string): StreamHead {
   return row ? { head: Number(row.head), epoch: Number(row.epoch) } : { head: 0, epoch: 0 };
 }
 
-export function readHeadGseq(db: DatabaseSync): number {
-  return Number(cachedStatement(db, 'SELECT gseq FROM log_head').get()?.gseq);
+export function readStreams(db: DatabaseSync, { prefix, limit, before }: StreamsQuery): StreamEntry[] {
+  const sql = 'SELECT id, name, head FROM streams WHERE name >= ? AND name < ? AND id < ? ORDER BY id DESC LIMIT ?';
+  const rows = cachedStatement(db, sql).all(prefix, `${prefix}\uffff`, before ?? Number.MAX_SAFE_INTEGER, limit);
+  return rows.map((row) => ({ name: String(row.name), head: Number(row.head), place: Number(row.id) }));
 }
 
-export function readSnapshot(db: DatabaseSync, stream: string): Snapshot | null {
-  const sql = 'SELECT seq, version, body FROM snapshots WHERE stream = (SELECT id FROM streams WHERE name = ?)';
-  const row = cachedStatement(db, sql).get(stream);
-  return row ? { seq: Number(row.seq), version: String(row.version), body: String(row.body) } : null;
+export function readHeadGseq(db: DatabaseSync): number {
+  return Number(cachedStatement(db, 'SELECT gseq FROM log_head').get()?.gseq);
 }
 
 /** Rows never change and new ones come behind, so pages of one read fit together although each is its own transaction. */
@@ -68,23 +69,39 @@ async function readPages(db: Reader, walk: Walk, from: number, limit: number): P
   let position = Math.min(Math.max(from, 0), Number.MAX_SAFE_INTEGER);
   while (signals.length < limit) {
     const page = readPage(db(), walk, position, Math.min(READ_PAGE_SIGNALS, limit - signals.length));
-    signals.push(...page);
-    const last = page.at(-1);
-    if (!last || signals.length >= limit) break;
-    position = last[walk.position];
+    signals.push(...page.signals);
+    if (!page.last || signals.length >= limit) break;
+    position = page.last[walk.position];
     await nextTurn();
   }
   return signals;
 }
 
-function readPage(db: DatabaseSync, walk: Walk, position: number, limit: number): Signal[] {
-  const page: Signal[] = [];
+function readPage(db: DatabaseSync, walk: Walk, position: number, limit: number): { signals: Signal[]; last: SignalRow | undefined } {
+  const signals: Signal[] = [];
+  let last: SignalRow | undefined;
   let chars = 0;
   const rows = cachedStatement(db, walk.sql).iterate(...walk.scope, position, limit) as Iterable<unknown> as Iterable<SignalRow>;
   for (const row of rows) {
-    page.push({ ...(JSON.parse(row.body) as Omit<Signal, 'gseq'>), gseq: row.gseq });
+    last = row;
+    const signal = parse(row, walk);
+    if (signal) signals.push(signal);
     chars += row.body.length;
     if (chars >= READ_PAGE_CHARS) break;
   }
-  return page;
+  return { signals, last };
+}
+
+/** Null for a row nobody can read when all streams are read together: one damaged session must not hold up the others. */
+function parse({ body, gseq, seq }: SignalRow, walk: Walk): Signal | null {
+  try {
+    return { ...(JSON.parse(body) as Omit<Signal, 'gseq'>), gseq };
+  } catch (cause) {
+    if (walk.position === 'gseq') return null;
+    throw new AppError('log_divergence', {
+      detail: `signal ${seq} of ${walk.scope[0]} is stored damaged: it is not JSON`,
+      extra: { seq },
+      cause,
+    });
+  }
 }

@@ -3,6 +3,7 @@ import type { Migration } from './sqlite.ts';
 /**
  * `signals.body` is the JSON text without `gseq`; the other columns are copies for reads and filters.
  * `streams` keeps the head of a purged stream, `log_head` the newest gseq ever given: numbers are never used again.
+ * `checkpoints.body` stands for the signals up to `seq`; `deletions.seq` is the newest signal of a stream that is to be deleted, in steps.
  * `cards.body` is the SessionCard as JSON; its columns are the ones listings filter and sort by.
  */
 export const SIGNAL_LOG_MIGRATIONS: readonly Migration[] = [
@@ -50,6 +51,32 @@ export const SIGNAL_LOG_MIGRATIONS: readonly Migration[] = [
       CREATE INDEX cards_by_state ON cards (state, updated_at DESC, id);
       CREATE INDEX cards_by_parent ON cards (parent, updated_at DESC, id) WHERE parent IS NOT NULL;
       CREATE INDEX cards_open ON cards (updated_at DESC, id) WHERE open = 1;
+    `,
+  },
+  {
+    name: 'checkpoints, and signals marked for deletion',
+    up: `
+      CREATE TABLE checkpoints (
+        stream INTEGER PRIMARY KEY REFERENCES streams (id),
+        seq INTEGER NOT NULL,
+        format INTEGER NOT NULL,
+        body TEXT NOT NULL
+      ) STRICT;
+      CREATE TABLE deletions (stream INTEGER PRIMARY KEY REFERENCES streams (id), seq INTEGER NOT NULL) STRICT;
+    `,
+  },
+  {
+    name: 'several snapshots of a stream',
+    // A snapshot is a cache; the sessions of today fold their logs once.
+    up: `
+      DROP TABLE snapshots;
+      CREATE TABLE snapshots (
+        stream INTEGER NOT NULL REFERENCES streams (id),
+        seq INTEGER NOT NULL,
+        version TEXT NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (stream, seq)
+      ) STRICT;
     `,
   },
 ];

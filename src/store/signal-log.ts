@@ -2,12 +2,27 @@ import assert from 'node:assert/strict';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Signal } from '../contract/signal.ts';
 import { AppError } from '../core/errors.ts';
-import type { Append, Appended, CardQuery, FeedQuery, SessionCard, SignalLog, Snapshot, StreamHead } from '../core/signal-log.ts';
+import type {
+  Append,
+  Appended,
+  CardQuery,
+  Checkpoint,
+  FeedQuery,
+  SessionCard,
+  SignalLog,
+  Snapshot,
+  StreamEntry,
+  StreamHead,
+  StreamsQuery,
+  Trim,
+} from '../core/signal-log.ts';
 import { countCardStates, findCard, queryCards, toCardRow } from './signal-log-cards.ts';
 import type { AppendJob, SignalRow } from './signal-log-protocol.ts';
 import { startWriterQueue, type WriterQueue } from './signal-log-queue.ts';
-import { readFeed, readHead, readHeadGseq, readSnapshot, readStream, readStreamBefore } from './signal-log-reads.ts';
+import { readFeed, readHead, readHeadGseq, readStream, readStreamBefore, readStreams } from './signal-log-reads.ts';
 import { SIGNAL_LOG_MIGRATIONS } from './signal-log-schema.ts';
+import { readSnapshot } from './signal-snapshots.ts';
+import { readCheckpoint, streamsWithMarked } from './signal-trim.ts';
 import { openDatabase, storageError } from './sqlite.ts';
 
 export interface SignalLogOptions {
@@ -55,6 +70,8 @@ class SqliteSignalLog implements SignalLog {
     this.#path = path;
     this.#queue = queue;
     this.#db = db;
+    // What fails here is begun again at the next start.
+    for (const stream of streamsWithMarked(db)) this.#deleteMarked(stream).catch(() => undefined);
   }
 
   async append(append: Append): Promise<Appended> {
@@ -65,6 +82,18 @@ class SqliteSignalLog implements SignalLog {
     const chars = rows.reduce((sum, row) => sum + row.body.length, (snapshot?.body.length ?? 0) + (card?.body.length ?? 0));
     const job: AppendJob = { do: 'append', stream, epoch, expected, rows, card, snapshot: snapshot && { ...snapshot } };
     return this.#queue.send<Appended>(job, chars);
+  }
+
+  async trim({ checkpoint, ...append }: Trim): Promise<Appended> {
+    const rows = toRows(append);
+    const chars = rows.reduce((sum, row) => sum + row.body.length, checkpoint.body.length);
+    const { stream, epoch, expected } = append;
+    const appended = await this.#queue.send<Appended>(
+      { do: 'append', stream, epoch, expected, rows, checkpoint: { ...checkpoint } },
+      chars,
+    );
+    await this.#deleteMarked(stream);
+    return appended;
   }
 
   async own(stream: string): Promise<StreamHead> {
@@ -95,8 +124,16 @@ class SqliteSignalLog implements SignalLog {
     return this.#guard(() => readHead(this.#reader(), stream));
   }
 
-  loadSnapshot(stream: string): Promise<Snapshot | null> {
-    return this.#guard(() => readSnapshot(this.#reader(), stream));
+  streams(query: StreamsQuery): Promise<StreamEntry[]> {
+    return this.#guard(() => readStreams(this.#reader(), query));
+  }
+
+  loadSnapshot(stream: string, until = Number.MAX_SAFE_INTEGER): Promise<Snapshot | null> {
+    return this.#guard(() => readSnapshot(this.#reader(), stream, until));
+  }
+
+  loadCheckpoint(stream: string): Promise<Checkpoint | null> {
+    return this.#guard(() => readCheckpoint(this.#reader(), stream));
   }
 
   cards(query: CardQuery): Promise<SessionCard[]> {
@@ -111,10 +148,18 @@ class SqliteSignalLog implements SignalLog {
     return this.#guard(() => countCardStates(this.#reader()));
   }
 
+  pressure(): number {
+    return this.#queue.pressure();
+  }
+
   /** The reader goes first: the last connection to close must be the writer's, which empties the WAL. */
   async close(): Promise<void> {
     if (this.#db.isOpen) this.#db.close();
     await this.#queue.close();
+  }
+
+  async #deleteMarked(stream: string): Promise<void> {
+    await this.#queue.send<null>({ do: 'delete', stream }, 0);
   }
 
   readonly #reader = (): DatabaseSync => {
@@ -131,7 +176,7 @@ class SqliteSignalLog implements SignalLog {
   }
 }
 
-function toRows({ stream, expected, signals }: Append): SignalRow[] {
+function toRows({ stream, expected, signals }: Pick<Append, 'stream' | 'expected' | 'signals'>): SignalRow[] {
   assert(signals.length > 0, 'an append holds at least one signal');
   return signals.map((signal, index) => {
     assert(

@@ -1,13 +1,13 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { AppError } from '../core/errors.ts';
 import type { Appended, StreamHead } from '../core/signal-log.ts';
-import type { AppendJob, CardRow, Job, JobFailed, JobResult, PurgeJob } from './signal-log-protocol.ts';
+import type { AppendJob, CardRow, Job, JobFailed, JobResult } from './signal-log-protocol.ts';
+import { saveSnapshot } from './signal-snapshots.ts';
+import { deleteMarked, forgetProjections, putCheckpoint } from './signal-trim.ts';
 import { cachedStatement, storageError, transaction } from './sqlite.ts';
 
 /** Streams whose head is kept in memory, so that a check costs no read; the whole cache is dropped beyond it. */
 const STREAMS_CACHED_MAX = 50_000;
-/** Signals one purge step deletes before appends get their turn, about 20 ms. */
-const PURGE_SIGNALS_MAX = 5_000;
 
 const SAVE_CARD = `
   INSERT INTO cards (id, stream, agent, state, open, parent, updated_at, search, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -71,7 +71,8 @@ export class BatchWriter {
 
   #runJob(job: Job, pending: Pending): JobResult {
     if (job.do === 'own') return { ok: this.#own(job.stream, pending) };
-    if (job.do === 'purge') return this.#purge(job, pending);
+    if (job.do === 'purge') return this.#purge(job.stream, pending);
+    if (job.do === 'delete') return this.#delete(job.stream);
     const stream = this.#findStream(job.stream);
     const { head, epoch } = stream ?? { head: 0, epoch: 0 };
     if (job.epoch !== epoch || job.expected !== head) return fenced(job, { head, epoch });
@@ -91,15 +92,8 @@ export class BatchWriter {
     }
     pending.heads.add(stream);
     if (job.card) pending.cards.set(job.card.id, { card: job.card, stream: stream.id });
-    if (job.snapshot) {
-      const { seq, version, body } = job.snapshot;
-      cachedStatement(this.#db, 'INSERT OR REPLACE INTO snapshots (stream, seq, version, body) VALUES (?, ?, ?, ?)').run(
-        stream.id,
-        seq,
-        version,
-        body,
-      );
-    }
+    if (job.snapshot) saveSnapshot(this.#db, stream.id, job.snapshot);
+    if (job.checkpoint) putCheckpoint(this.#db, stream.id, job.checkpoint);
     return { head: stream.head, firstGseq };
   }
 
@@ -110,21 +104,20 @@ export class BatchWriter {
     return { head: stream.head, epoch: stream.epoch };
   }
 
-  /** First step: fence whoever wrote the stream and drop card and snapshot. Every step: delete the oldest signals up to the head of then. */
-  #purge({ stream: name, upTo }: PurgeJob, pending: Pending): JobResult {
+  /** Fence whoever wrote the stream, drop what was made of its signals, and begin to delete them. */
+  #purge(name: string, pending: Pending): JobResult {
     const stream = this.#findStream(name);
     if (!stream) return { ok: null };
-    if (upTo === undefined) {
-      this.#own(name, pending);
-      for (const [id, entry] of pending.cards) if (entry.stream === stream.id) pending.cards.delete(id);
-      cachedStatement(this.#db, 'DELETE FROM cards WHERE stream = ?').run(stream.id);
-      cachedStatement(this.#db, 'DELETE FROM snapshots WHERE stream = ?').run(stream.id);
-    }
-    const last = upTo ?? stream.head;
-    const oldest = 'SELECT gseq FROM signals WHERE stream = ? AND seq <= ? ORDER BY seq LIMIT ?';
-    const deleted = cachedStatement(this.#db, `DELETE FROM signals WHERE gseq IN (${oldest})`).run(stream.id, last, PURGE_SIGNALS_MAX);
-    if (Number(deleted.changes) < PURGE_SIGNALS_MAX) return { ok: null };
-    return { ok: null, again: { do: 'purge', stream: name, upTo: last } };
+    this.#own(name, pending);
+    for (const [id, entry] of pending.cards) if (entry.stream === stream.id) pending.cards.delete(id);
+    forgetProjections(this.#db, stream.id, stream.head);
+    return this.#delete(name);
+  }
+
+  #delete(name: string): JobResult {
+    const stream = this.#findStream(name);
+    const more = stream !== undefined && deleteMarked(this.#db, stream.id);
+    return more ? { ok: null, again: { do: 'delete', stream: name } } : { ok: null };
   }
 
   #findStream(name: string): StreamState | undefined {

@@ -1,0 +1,11 @@
+/** Turns texts into vectors, by a model elsewhere. It never retries. */
+export interface Embedder {
+  readonly provider: string;
+  readonly model: string;
+  /**
+   * One vector a text, in order, all of one length.
+   *
+   * @throws AppError provider_timeout, provider_failed, provider_refused (the text is at fault), provider_malformed
+   */
+  embed(texts: readonly string[], options: { readonly signal: AbortSignal; readonly timeoutMs: number }): Promise<number[][]>;
+}

@@ -1,0 +1,36 @@
+/** Fields that hold secrets wherever they turn up. */
+export const SECRET_FIELDS = ['apiKey', 'token', 'authorization', 'value', 'secret', 'password', 'headers', 'env'];
+export const REDACTED = '[redacted]';
+
+/** Bounds of what one entry may hold. */
+const TEXT_CHARS_MAX = 1_000;
+const ITEMS_MAX = 40;
+const DEPTH_MAX = 4;
+
+const SECRET_NAMES = new Set(
+  [...SECRET_FIELDS, 'api_key', 'apikey', 'access_token', 'cookie', 'set-cookie', 'x-api-key'].map((name) => name.toLowerCase()),
+);
+/** Keys and tokens as providers write them, wherever they stand in a text. */
+const SECRET_TEXT = /\b(?:sk|pk|rk|ghp|gho|ghs|xox[abp])[-_][A-Za-z0-9_-]{16,}|\bBearer\s+[A-Za-z0-9._~+/-]{8,}=*/g;
+
+/** The text without keys and tokens, at most TEXT_CHARS_MAX characters long. */
+export function redactText(text: string): string {
+  const plain = text.replace(SECRET_TEXT, REDACTED);
+  return plain.length <= TEXT_CHARS_MAX ? plain : `${plain.slice(0, TEXT_CHARS_MAX)}… (${plain.length} characters)`;
+}
+
+/** A copy that can be shown: secrets taken out, long texts cut, deep and wide things bounded. Never throws; circles end at the depth. */
+export function redactValue(value: unknown, depth = 0): unknown {
+  if (typeof value === 'string') return redactText(value);
+  if (typeof value === 'bigint') return String(value);
+  if (typeof value === 'function' || typeof value === 'symbol') return undefined;
+  if (typeof value !== 'object' || value === null) return value;
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? null : value.toISOString();
+  if (value instanceof Error) return { name: value.name, message: redactText(value.message) };
+  if (depth >= DEPTH_MAX) return Array.isArray(value) ? `[${value.length} items]` : '{…}';
+  if (Array.isArray(value)) return value.slice(0, ITEMS_MAX).map((item) => redactValue(item, depth + 1));
+  const entries = Object.entries(value).slice(0, ITEMS_MAX);
+  return Object.fromEntries(
+    entries.map(([name, inner]) => [name, SECRET_NAMES.has(name.toLowerCase()) ? REDACTED : redactValue(inner, depth + 1)]),
+  );
+}

@@ -1,0 +1,298 @@
+import { frameOf } from './frame.ts';
+import { mentionsNumber, mentionsTime } from './time-words.ts';
+import { tellsSomething, wordsIn } from './words.ts';
+
+/** Occurrences of a term in one memory that are counted; more of them change nothing. */
+const OCCURRENCES_MAX = 15;
+/** Memories of one frame that are kept in mind; a form filled in more often is no changing value. */
+const FRAME_ENTRIES_MAX = 16;
+/** Room at the beginning; doubled whenever it is used up. */
+const SLOTS_AT_FIRST = 256;
+
+/** What the index must know of a memory; the text itself stays in the store. */
+export interface IndexedMemory {
+  /** Its row in the store. */
+  readonly seq: number;
+  readonly id: string;
+  readonly content: string;
+  readonly who: string;
+  readonly type: string;
+  readonly agentId: string;
+  readonly scope: string;
+  readonly sourceType: string;
+  readonly project: string | null;
+  /** `a,b` */
+  readonly tags: string | null;
+  readonly pinned: boolean;
+  readonly importance: number;
+  readonly sessionKey: string | null;
+  readonly supersededBy: string | null;
+  readonly createdAtMs: number;
+}
+
+/** What is known of a memory that is about to be written. */
+export type Newcomer = Pick<IndexedMemory, 'content' | 'who' | 'agentId' | 'project' | 'createdAtMs'>;
+
+/** A term and the memories that hold it: `slot * 16 + occurrences`, ascending. */
+export interface Posting {
+  readonly term: string;
+  readonly slots: number[];
+}
+
+export interface Entry extends Omit<IndexedMemory, 'content'> {
+  readonly slot: number;
+  /** Terms of `who: content` in reading order, common words left out; the content begins at `bodyFrom`. */
+  readonly terms: readonly Posting[];
+  readonly bodyFrom: number;
+  readonly words: number;
+  /** Who wrote it, in lower case. */
+  readonly author: string;
+  readonly asks: boolean;
+  readonly hasTime: boolean;
+  readonly hasNumber: boolean;
+  /** See frame.ts. */
+  readonly frame: string;
+  readonly changes: boolean;
+  readonly states: boolean;
+  readonly session: Session | undefined;
+}
+
+/** Memories of one session of one agent, oldest first. */
+export interface Session {
+  readonly number: number;
+  readonly entries: Entry[];
+  length: number;
+}
+
+/**
+ * The memories of one view (global, or private ones of one agent) as an inverted index. All counts are of this view alone,
+ * so that what somebody may not see cannot move a score.
+ */
+export class IndexView {
+  readonly #postings = new Map<string, Posting>();
+  readonly #sessions = new Map<string, Session>();
+  readonly #sessionSlots: (Session | undefined)[] = [];
+  readonly #freeSessions: number[] = [];
+  readonly #authors = new Map<string, number>();
+  /** Memories by their frame; those without one are not here. */
+  readonly #frames = new Map<string, Entry[]>();
+  readonly #entries: (Entry | undefined)[] = [];
+  readonly #free: number[] = [];
+  /** Terms a memory has, and the number of its session or -1, by slot: what ranking reads for every hit. */
+  lengths = new Uint32Array(SLOTS_AT_FIRST);
+  sessionOf = new Int32Array(SLOTS_AT_FIRST);
+  #size = 0;
+  #length = 0;
+
+  /** Memories. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Terms of all memories together. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Slots ever used: an upper bound for arrays by slot. */
+  get slots(): number {
+    return this.#entries.length;
+  }
+
+  get sessionCount(): number {
+    return this.#sessions.size;
+  }
+
+  get sessionSlots(): number {
+    return this.#sessionSlots.length;
+  }
+
+  entry(slot: number): Entry | undefined {
+    return this.#entries[slot];
+  }
+
+  session(number: number): Session | undefined {
+    return this.#sessionSlots[number];
+  }
+
+  posting(term: string): Posting | undefined {
+    return this.#postings.get(term);
+  }
+
+  /** Has somebody of this name, in lower case, written a memory? */
+  knowsAuthor(name: string): boolean {
+    return this.#authors.has(name);
+  }
+
+  add(memory: IndexedMemory): Entry {
+    const slot = this.#free.pop() ?? this.#entries.length;
+    const { content, ...kept } = memory;
+    const body = bodyOf(memory);
+    const author = wordsIn(memory.who).filter(tellsSomething);
+    const words = wordsIn(body);
+    const terms = [...author, ...words.filter(tellsSomething)].map((word) => this.#posting(word.stem));
+    const session = this.#sessionOf(memory);
+    const frame = frameOf(body);
+    const entry: Entry = {
+      ...kept,
+      slot,
+      terms,
+      bodyFrom: author.length,
+      words: words.length,
+      author: memory.who.toLowerCase(),
+      asks: /\?["')\]]*\s*$/.test(content),
+      hasTime: mentionsTime(content),
+      hasNumber: mentionsNumber(content),
+      frame: frame.text,
+      changes: frame.changes,
+      states: frame.state,
+      session,
+    };
+    this.#entries[slot] = entry;
+    this.#reserve(slot);
+    this.lengths[slot] = terms.length;
+    this.sessionOf[slot] = session?.number ?? -1;
+    this.#count(entry, 1);
+    for (const [posting, occurrences] of countsOf(terms)) insert(posting.slots, slot * 16 + Math.min(occurrences, OCCURRENCES_MAX));
+    if (session) insertByTime(session.entries, entry);
+    this.#noteFrame(entry);
+    return entry;
+  }
+
+  remove(entry: Entry): void {
+    for (const posting of new Set(entry.terms)) {
+      posting.slots.splice(lowerBound(posting.slots, entry.slot * 16), 1);
+      if (posting.slots.length === 0) this.#postings.delete(posting.term);
+    }
+    this.#count(entry, -1);
+    this.#forgetFrame(entry);
+    this.#entries[entry.slot] = undefined;
+    this.#free.push(entry.slot);
+    const { session } = entry;
+    if (!session) return;
+    session.entries.splice(session.entries.indexOf(entry), 1);
+    if (session.entries.length > 0) return;
+    this.#sessions.delete(sessionName(entry)!);
+    this.#sessionSlots[session.number] = undefined;
+    this.#freeSessions.push(session.number);
+  }
+
+  /** The newest memory of the same agent and project that says how things were where a new one says how they are. */
+  predecessor(memory: Newcomer): Entry | undefined {
+    const { text, changes, state } = frameOf(bodyOf(memory));
+    if (text === '' || !(changes || state)) return undefined;
+    const { agentId, project, createdAtMs } = memory;
+    const older = (this.#frames.get(text) ?? []).filter(
+      (entry) => entry.states && entry.agentId === agentId && entry.project === project && entry.createdAtMs < createdAtMs,
+    );
+    return older.reduce<Entry | undefined>((newest, entry) => (newest && isBefore(entry, newest) ? newest : entry), undefined);
+  }
+
+  #noteFrame(entry: Entry): void {
+    if (entry.frame === '') return;
+    const known = this.#frames.get(entry.frame);
+    if (!known) this.#frames.set(entry.frame, [entry]);
+    else if (known.length < FRAME_ENTRIES_MAX) known.push(entry);
+  }
+
+  #forgetFrame(entry: Entry): void {
+    const left = (this.#frames.get(entry.frame) ?? []).filter((other) => other !== entry);
+    if (left.length === 0) this.#frames.delete(entry.frame);
+    else this.#frames.set(entry.frame, left);
+  }
+
+  #count(entry: Entry, by: 1 | -1): void {
+    this.#size += by;
+    this.#length += by * entry.terms.length;
+    if (entry.session) entry.session.length += by * entry.terms.length;
+    const left = (this.#authors.get(entry.author) ?? 0) + by;
+    if (left === 0) this.#authors.delete(entry.author);
+    else this.#authors.set(entry.author, left);
+  }
+
+  #posting(term: string): Posting {
+    let posting = this.#postings.get(term);
+    if (!posting) {
+      posting = { term, slots: [] };
+      this.#postings.set(term, posting);
+    }
+    return posting;
+  }
+
+  #sessionOf(memory: IndexedMemory): Session | undefined {
+    const name = sessionName(memory);
+    if (name === undefined) return undefined;
+    let session = this.#sessions.get(name);
+    if (!session) {
+      session = { number: this.#freeSessions.pop() ?? this.#sessionSlots.length, entries: [], length: 0 };
+      this.#sessions.set(name, session);
+      this.#sessionSlots[session.number] = session;
+    }
+    return session;
+  }
+
+  #reserve(slot: number): void {
+    if (slot < this.lengths.length) return;
+    const grown = this.lengths.length * 2;
+    const lengths = new Uint32Array(grown);
+    const sessionOf = new Int32Array(grown);
+    lengths.set(this.lengths);
+    sessionOf.set(this.sessionOf);
+    this.lengths = lengths;
+    this.sessionOf = sessionOf;
+  }
+}
+
+/** The content without the author that some put before it. */
+function bodyOf({ who, content }: Pick<IndexedMemory, 'who' | 'content'>): string {
+  return content.startsWith(`${who}:`) ? content.slice(who.length + 1) : content;
+}
+
+/** The same key of two agents is two sessions. */
+function sessionName({ agentId, sessionKey }: Pick<IndexedMemory, 'agentId' | 'sessionKey'>): string | undefined {
+  return sessionKey === null ? undefined : `${agentId}\0${sessionKey}`;
+}
+
+function countsOf(terms: readonly Posting[]): Map<Posting, number> {
+  const counts = new Map<Posting, number>();
+  for (const term of terms) counts.set(term, (counts.get(term) ?? 0) + 1);
+  return counts;
+}
+
+/** Where the first value of at least `least` stands. */
+function lowerBound(sorted: readonly number[], least: number): number {
+  let from = 0;
+  let to = sorted.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (sorted[middle]! < least) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
+
+function insert(sorted: number[], value: number): void {
+  if (sorted.length === 0 || sorted[sorted.length - 1]! < value) sorted.push(value);
+  else sorted.splice(lowerBound(sorted, value), 0, value);
+}
+
+/** Older first; of the same moment, by id. */
+export function isBefore(a: Pick<Entry, 'createdAtMs' | 'id'>, b: Pick<Entry, 'createdAtMs' | 'id'>): boolean {
+  return a.createdAtMs < b.createdAtMs || (a.createdAtMs === b.createdAtMs && a.id < b.id);
+}
+
+function insertByTime(entries: Entry[], entry: Entry): void {
+  entries.splice(placeOf(entries, entry), 0, entry);
+}
+
+/** Where an entry stands, or would stand, among entries in order of time. */
+export function placeOf(entries: readonly Entry[], entry: Entry): number {
+  let from = 0;
+  let to = entries.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (isBefore(entries[middle]!, entry)) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}

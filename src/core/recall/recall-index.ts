@@ -1,0 +1,74 @@
+import type { MemoryFilter } from '../memory-store.ts';
+import { admitsOf } from './filter.ts';
+import { type Entry, type IndexedMemory, IndexView, type Newcomer } from './index-view.ts';
+import type { Asked } from './query.ts';
+import { type RankedMemory, rank } from './rank.ts';
+
+interface Indexed {
+  readonly view: string;
+  readonly entry: Entry;
+}
+
+/** All memories that may be recalled, each in its view; nothing is ever looked up without naming the views. */
+export class RecallIndex {
+  readonly #views = new Map<string, IndexView>();
+  readonly #bySeq = new Map<number, Indexed>();
+
+  get size(): number {
+    return this.#bySeq.size;
+  }
+
+  has(seq: number): boolean {
+    return this.#bySeq.has(seq);
+  }
+
+  /** Add a memory, or take it in anew after a change. */
+  put(viewName: string, memory: IndexedMemory): void {
+    this.drop(memory.seq);
+    let view = this.#views.get(viewName);
+    if (!view) {
+      view = new IndexView();
+      this.#views.set(viewName, view);
+    }
+    this.#bySeq.set(memory.seq, { view: viewName, entry: view.add(memory) });
+  }
+
+  drop(seq: number): void {
+    const known = this.#bySeq.get(seq);
+    if (!known) return;
+    this.#bySeq.delete(seq);
+    const view = this.#views.get(known.view)!;
+    view.remove(known.entry);
+    if (view.size === 0) this.#views.delete(known.view);
+  }
+
+  /** Best first; the views are those the reader may see, and no others. */
+  rank(viewNames: readonly string[], asked: Asked, filter: MemoryFilter): RankedMemory[] {
+    return rank(
+      viewNames.flatMap((name) => this.#views.get(name) ?? []),
+      asked,
+      admitsOf(filter),
+    );
+  }
+
+  /** Memories in these views, and how many of them hold a term. */
+  counts(viewNames: readonly string[], term: string): { readonly documents: number; readonly all: number } {
+    const views = viewNames.flatMap((name) => this.#views.get(name) ?? []);
+    const documents = views.reduce((sum, view) => sum + (view.posting(term)?.slots.length ?? 0), 0);
+    return { documents, all: views.reduce((sum, view) => sum + view.size, 0) };
+  }
+
+  /** A check of rows: the memory, if it is in one of these views and passes the filter. */
+  finder(viewNames: readonly string[], filter: MemoryFilter): (seq: number) => Entry | undefined {
+    const admits = admitsOf(filter);
+    return (seq) => {
+      const known = this.#bySeq.get(seq);
+      return known && viewNames.includes(known.view) && (admits?.(known.entry) ?? true) ? known.entry : undefined;
+    };
+  }
+
+  /** The memory of the same view whose place a new one takes, judged by its words; undefined when there is none. */
+  predecessor(viewName: string, memory: Newcomer): Entry | undefined {
+    return this.#views.get(viewName)?.predecessor(memory);
+  }
+}

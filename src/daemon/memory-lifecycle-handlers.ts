@@ -1,0 +1,92 @@
+import { RECALL_LIMIT } from '../contract/memory.ts';
+import { type memoryLifecycleOperations, RETENTION_DAYS } from '../contract/memory-lifecycle.ts';
+import { AppError } from '../core/errors.ts';
+import { type MemoryStore, ownerOf, type SessionStore, scopeOf } from '../core/memory-store.ts';
+import type { MemoryTransfer } from '../core/memory-transfer.ts';
+import type { Handlers } from '../core/operation-call.ts';
+import { agentOf, plainKey } from './hook-session.ts';
+import { noteOf } from './memory-actor.ts';
+import { rememberMemory } from './memory-handlers.ts';
+import { memoryFilter, recallQuery } from './memory-input.ts';
+
+export interface MemoryLifecycleDeps {
+  readonly memories: MemoryStore;
+  readonly sessions: SessionStore;
+  readonly transfer: MemoryTransfer;
+  readonly vectors: { count(): Promise<number> };
+}
+
+/** History, recovery, ratings, lists, older forms of the search, export and import. */
+export function createMemoryLifecycleHandlers({
+  memories,
+  sessions,
+  transfer,
+  vectors,
+}: MemoryLifecycleDeps): Handlers<typeof memoryLifecycleOperations> {
+  return {
+    saveMemory: (input, context) => rememberMemory(memories, input, context),
+    memoryHistory: async (input, context) => {
+      const reader = scopeOf(agentOf(input.agentId, context));
+      if (!(await memories.get(reader, input.id)))
+        throw new AppError('memory_not_found', { detail: `no memory ${input.id} that this caller may see` });
+      const history = await memories.history(reader, input.id, input.limit);
+      return { memoryId: input.id, count: history.length, history };
+    },
+    recoverMemory: async (input, context) => {
+      const recovered = await memories.recover(scopeOf(agentOf(input.agentId, context)), input.id, noteOf(input, context));
+      return { ...recovered, success: true, retentionDays: RETENTION_DAYS };
+    },
+    memoryFeedback: async (input, context) => {
+      const reader = scopeOf(agentOf(input.agentId, context));
+      const line = { agentId: ownerOf(reader), sessionKey: plainKey(input.sessionKey || input.session_key || '') };
+      const recorded = await sessions.feedback(reader, line, input.feedback ?? input.ratings ?? {});
+      return { ok: true, success: true, recorded };
+    },
+    listMemories: async (input, context) => {
+      const { limit, offset } = input;
+      const filter = memoryFilter(input, { project: input.project });
+      const page = await memories.list(scopeOf(agentOf(input.agentId, context)), { filter, limit, offset });
+      const next = offset + page.memories.length;
+      const stats = { total: page.total, withEmbeddings: await vectors.count(), critical: page.critical };
+      return { memories: page.memories, total: page.total, next: next < page.total && page.memories.length > 0 ? next : null, stats };
+    },
+    ...createSearchHandlers(memories),
+    exportMemories: async (input, context) => {
+      const reader = input.all ? null : scopeOf(agentOf(input.agentId, context));
+      const { records, next } = await transfer.exportPage(reader, input.after, input.limit);
+      const header = input.after === 0 ? [{ format: 'signet-memories', version: 1 }] : [];
+      const lines = [...header, ...records, next === undefined ? { end: true } : { next }];
+      return lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+    },
+    importMemories: async (input) => {
+      const { duplicates, ...counts } = await transfer.importRecords(input.memories, input.conflict);
+      return { ...counts, duplicates: [...duplicates], success: true };
+    },
+  };
+}
+
+type SearchHandlers = Pick<Handlers<typeof memoryLifecycleOperations>, 'searchMemories' | 'searchMemoriesLegacy'>;
+
+function createSearchHandlers(memories: MemoryStore): SearchHandlers {
+  return {
+    searchMemories: async (input, context) => {
+      const query = input.q ?? input.query ?? '';
+      const reader = scopeOf(agentOf(input.agentId, context));
+      const found = await memories.recall(reader, recallQuery({ ...input, query }, { project: input.project }));
+      const { results, method, degraded, strong } = found;
+      return { results, count: results.length, query, method, ...(degraded ? { degraded } : {}), strong };
+    },
+    searchMemoriesLegacy: async (input, context) => {
+      const reader = scopeOf(agentOf(input.agentId, context));
+      const project = { project: input.project };
+      const filter = memoryFilter(input, project);
+      if (input.distinct === 'who') return { values: await memories.authors(reader, filter) };
+      const query = input.q ?? input.query ?? '';
+      if (query.trim() === '') {
+        const { memories: results } = await memories.list(reader, { filter, limit: input.limit ?? RECALL_LIMIT, offset: 0 });
+        return { results };
+      }
+      return { results: (await memories.recall(reader, recallQuery({ ...input, query }, project))).results };
+    },
+  };
+}

@@ -1,0 +1,133 @@
+import type { DatabaseSync } from 'node:sqlite';
+import type { IndexStatus, MemoryFilter, Reader } from '../core/memory-store.ts';
+import type { Entry, IndexedMemory, Newcomer } from '../core/recall/index-view.ts';
+import type { Asked } from '../core/recall/query.ts';
+import type { RankedMemory } from '../core/recall/rank.ts';
+import { RecallIndex } from '../core/recall/recall-index.ts';
+import { type Condition, everything, type MemoryRow, selectMemories, viewOf, viewsOf } from './memory-store-scope.ts';
+
+/** Memories taken in before the store is open: a small store is ready at once. About 100 ms. */
+const AT_OPEN_MAX = 2_000;
+/** Memories taken in at a time afterwards; between two slices the process answers. About 5 ms. */
+const SLICE = 100;
+/** Changed memories that are taken in within the commit that changed them; with more, the index is behind for a while, and says so. */
+const CHANGES_AT_ONCE_MAX = 500;
+
+/** The in-memory index over `memories`: filled at start, and kept even with every commit. */
+export interface MemoryIndex {
+  status(): IndexStatus;
+  /** Undefined while the index is behind the table. */
+  rank(reader: Reader, asked: Asked, filter: MemoryFilter): RankedMemory[] | undefined;
+  /** How many of the reader's memories hold a term, as far as the index is built. */
+  counts(reader: Reader, term: string): { readonly documents: number; readonly all: number };
+  /** How many memories the reader may see; undefined while the index is behind the table. */
+  visible(reader: Reader): number | undefined;
+  /** A check of rows for the vector arm: the memory, if the reader may see it and it passes the filter. */
+  finder(reader: Reader, filter: MemoryFilter): (seq: number) => Entry | undefined;
+  /** Id of the memory whose place a new one takes, judged by its words. */
+  predecessor(view: string, memory: Newcomer): string | undefined;
+  /** Take in what the last commits changed. */
+  refresh(): void;
+  /** No further slices. */
+  close(): void;
+}
+
+/** @param db  the only connection that writes memories: its changes are heard of through triggers of the connection */
+export function createMemoryIndex(db: DatabaseSync): MemoryIndex {
+  const index = new RecallIndex();
+  const changed = new Set<number>();
+  let readTo = 0;
+  let isBuilt = false;
+  let slice: NodeJS.Immediate | undefined;
+  listen(db, (seq) => changed.add(seq));
+
+  /** Reads on from where the last slice ended. */
+  const build = (limit: number): void => {
+    const rows = liveRows(db, [{ sql: 'm.seq > ?', values: [readTo] }], limit);
+    for (const row of rows) if (!index.has(row.seq)) put(index, row);
+    isBuilt = rows.length < limit;
+    readTo = rows.at(-1)?.seq ?? readTo;
+  };
+  const takeIn = (limit: number): void => {
+    const seqs = [...changed].slice(0, limit);
+    if (seqs.length === 0) return;
+    const where = { sql: 'm.seq IN (SELECT value FROM json_each(?))', values: [JSON.stringify(seqs)] };
+    const rows = new Map(liveRows(db, [where], limit).map((row) => [row.seq, row]));
+    for (const seq of seqs) {
+      const row = rows.get(seq);
+      if (row) put(index, row);
+      else index.drop(seq);
+      changed.delete(seq);
+    }
+  };
+  const goOn = (): void => {
+    slice = undefined;
+    if (!db.isOpen) return;
+    if (changed.size > 0) takeIn(SLICE);
+    else build(SLICE);
+    if (!isBuilt || changed.size > 0) slice = setImmediate(goOn);
+  };
+
+  build(AT_OPEN_MAX);
+  if (!isBuilt) slice = setImmediate(goOn);
+  return {
+    status: () => ({ state: isBuilt && changed.size === 0 ? 'ready' : 'building', memories: index.size }),
+    rank: (reader, asked, filter) => (isBuilt && changed.size === 0 ? index.rank(viewsOf(reader), asked, filter) : undefined),
+    counts: (reader, term) => index.counts(viewsOf(reader), term),
+    visible: (reader) => (isBuilt && changed.size === 0 ? index.counts(viewsOf(reader), '').all : undefined),
+    finder: (reader, filter) => index.finder(viewsOf(reader), filter),
+    predecessor: (view, memory) => index.predecessor(view, memory)?.id,
+    refresh: () => {
+      if (changed.size <= CHANGES_AT_ONCE_MAX) takeIn(CHANGES_AT_ONCE_MAX);
+      else slice ??= setImmediate(goOn);
+    },
+    close: () => clearImmediate(slice),
+  };
+}
+
+/** Whoever writes to the table on this connection, in whatever way: the row is noted. A change rolled back is noted as well, which harms nothing. */
+function listen(db: DatabaseSync, note: (seq: number) => void): void {
+  db.function('signet_memory_changed', (seq) => {
+    note(Number(seq));
+    return null;
+  });
+  const columns =
+    'content, type, importance, tags, pinned, who, agent_id, scope, project, session_id, created_at, deleted_at, superseded_by';
+  db.exec(`
+    CREATE TEMP TRIGGER memory_index_added AFTER INSERT ON main.memories BEGIN SELECT signet_memory_changed(new.seq); END;
+    CREATE TEMP TRIGGER memory_index_changed AFTER UPDATE OF ${columns} ON main.memories BEGIN SELECT signet_memory_changed(new.seq); END;
+    CREATE TEMP TRIGGER memory_index_erased AFTER DELETE ON main.memories BEGIN SELECT signet_memory_changed(old.seq); END;
+  `);
+}
+
+/** Rows of all agents: each goes into the view of those who may see it, and into no other. */
+function liveRows(db: DatabaseSync, where: readonly Condition[], limit: number): MemoryRow[] {
+  return selectMemories(db, { scope: everything(), where: [...where, { sql: 'm.deleted_at IS NULL', values: [] }], limit });
+}
+
+function put(index: RecallIndex, row: MemoryRow): void {
+  const view = viewOf(row.memory);
+  if (view === undefined) index.drop(row.seq);
+  else index.put(view, indexed(row));
+}
+
+function indexed({ seq, memory }: MemoryRow): IndexedMemory {
+  const { id, content, who, type, agentId, scope, project, tags, pinned, importance } = memory;
+  return {
+    seq,
+    id,
+    content,
+    who,
+    type,
+    agentId,
+    scope,
+    project,
+    tags,
+    pinned,
+    importance,
+    sourceType: memory.source_type,
+    sessionKey: memory.session_id,
+    supersededBy: memory.superseded_by,
+    createdAtMs: Date.parse(memory.created_at),
+  };
+}

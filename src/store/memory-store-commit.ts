@@ -1,0 +1,186 @@
+import { closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
+import { cachedStatement, storageError, transaction } from './sqlite.ts';
+
+/** Writes that share one transaction; more of them wait for the next, so that reads are not held up; unit: writes. */
+const BATCH_WRITES_MAX = 128;
+
+interface Waiting {
+  /** Tells its caller how it went, once that will not change any more. */
+  settle(fault?: unknown): void;
+}
+
+interface Queued extends Waiting {
+  /** Runs it inside the transaction of its batch; a fault of its own is kept for `settle`. */
+  run(): void;
+}
+
+/**
+ * Writes of one connection, several to a commit: those of one turn of the event loop share a transaction and a sync. The sync is done by another
+ * thread, so the loop goes on meanwhile; what was asked is answered only when it is on disk. The connection itself must not sync (synchronous = NORMAL).
+ */
+export class GroupCommit {
+  readonly #db: DatabaseSync;
+  readonly #path: string;
+  readonly #committed: () => void;
+  #queue: Queued[] = [];
+  /** Committed, not yet on disk. */
+  #unsynced: Waiting[] = [];
+  #isSyncing = false;
+  /** Why a sync failed. What it should have brought to disk may be lost without a further word, so nothing more is promised until the next start. */
+  #fault: unknown;
+  #isDue = false;
+  #wal: number | undefined;
+
+  /** @param committed  called after each commit, before it is on disk */
+  constructor(db: DatabaseSync, path: string, committed: () => void) {
+    this.#db = db;
+    this.#path = path;
+    this.#committed = committed;
+  }
+
+  /** Run `fn` in a transaction, all or nothing; resolves when it is on disk. */
+  write<T>(fn: () => T): Promise<T> {
+    if (this.#fault !== undefined) return Promise.reject(storageError(this.#fault, this.#path));
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    let outcome: { value: T } | { fault: unknown } = { fault: new Error('not run') };
+    this.#queue.push({
+      run: () => {
+        try {
+          outcome = { value: this.#apart(fn) };
+        } catch (error) {
+          // SQLite gave up the whole transaction (disk full, I/O): nobody in it has written anything.
+          if (!this.#db.isTransaction) throw error;
+          outcome = { fault: error };
+        }
+      },
+      settle: (fault) => {
+        if (fault !== undefined) reject(storageError(fault, this.#path));
+        else if ('value' in outcome) resolve(outcome.value);
+        else reject(storageError(outcome.fault, this.#path));
+      },
+    });
+    this.#schedule();
+    return promise;
+  }
+
+  /** Run `fn` in a transaction of its own, now; a loss of power (not of the process) may take it back. */
+  note<T>(fn: () => T): T {
+    const value = transaction(this.#db, fn);
+    this.#tellCommitted();
+    return value;
+  }
+
+  /** Everything queued is written, synced and answered; call before the connection closes. */
+  close(): void {
+    while (this.#queue.length > 0) this.#commit();
+    const waiting = this.#unsynced.splice(0);
+    try {
+      if (waiting.length > 0) fdatasyncSync(this.#walFile());
+      for (const write of waiting) write.settle();
+    } catch (error) {
+      for (const write of waiting) write.settle(error);
+    }
+    // A sync under way still uses the file; it closes it when it is done.
+    if (!this.#isSyncing) this.#closeWal();
+    this.#isDue = true;
+  }
+
+  #schedule(): void {
+    if (this.#isDue) {
+      if (!this.#db.isOpen) this.#commit();
+      return;
+    }
+    this.#isDue = true;
+    setImmediate(() => {
+      this.#isDue = !this.#db.isOpen;
+      if (this.#queue.length === 0) return;
+      this.#commit();
+      if (this.#queue.length > 0) this.#schedule();
+    });
+  }
+
+  #commit(): void {
+    const batch = this.#queue.splice(0, BATCH_WRITES_MAX);
+    try {
+      const before = this.#changes();
+      transaction(this.#db, () => {
+        for (const write of batch) write.run();
+      });
+      this.#tellCommitted();
+      // Nothing written: an answer such as "known already" waits only for what it may rest upon.
+      if (this.#changes() === before && !this.#isSyncing && this.#unsynced.length === 0) {
+        for (const write of batch) write.settle();
+        return;
+      }
+    } catch (error) {
+      for (const write of batch) write.settle(error);
+      return;
+    }
+    this.#unsynced.push(...batch);
+    this.#sync();
+  }
+
+  /** Inside the transaction of the batch: a fault takes back this write alone. */
+  #apart<T>(fn: () => T): T {
+    cachedStatement(this.#db, 'SAVEPOINT write').run();
+    try {
+      const value = fn();
+      cachedStatement(this.#db, 'RELEASE write').run();
+      return value;
+    } catch (error) {
+      if (this.#db.isTransaction) this.#db.exec('ROLLBACK TO write; RELEASE write');
+      throw error;
+    }
+  }
+
+  #tellCommitted(): void {
+    try {
+      this.#committed();
+    } catch {
+      /* What listens falls behind, and tries again with the next commit; what is committed stays so. */
+    }
+  }
+
+  #changes(): number {
+    return Number(cachedStatement(this.#db, 'SELECT total_changes() AS n').get()?.n);
+  }
+
+  #sync(): void {
+    if (this.#isSyncing || this.#unsynced.length === 0) return;
+    const batch = this.#unsynced.splice(0);
+    const done = (fault?: unknown): void => {
+      this.#isSyncing = false;
+      if (fault) this.#fault = fault;
+      for (const write of batch) write.settle(fault ?? undefined);
+      if (!this.#db.isOpen) this.#closeWal();
+      else this.#sync();
+    };
+    this.#isSyncing = true;
+    try {
+      fdatasync(this.#walFile(), done);
+    } catch (error) {
+      done(error);
+    }
+  }
+
+  /** The write-ahead log, in which a commit is durable; its folder is synced once, because the file may be new. */
+  #walFile(): number {
+    if (this.#wal === undefined) {
+      this.#wal = openSync(`${this.#path}-wal`, 'r+');
+      const folder = openSync(dirname(this.#path), 'r');
+      try {
+        fsyncSync(folder);
+      } finally {
+        closeSync(folder);
+      }
+    }
+    return this.#wal;
+  }
+
+  #closeWal(): void {
+    if (this.#wal !== undefined) closeSync(this.#wal);
+    this.#wal = undefined;
+  }
+}
