@@ -7,6 +7,7 @@ import {
   type SnapshotFrom,
 } from 'xstate';
 import { edgeKind } from './graph.ts';
+import { STEP_ACTION } from './step-action.ts';
 
 type AnySnapshot = Parameters<AnyStateMachine['transition']>[0];
 type AnyEvent = Parameters<AnyStateMachine['transition']>[1];
@@ -76,10 +77,11 @@ function createInertScope<M extends AnyStateMachine>(
     stopChild: () => {},
     system: self.system,
     emit,
-    actionExecutor: (action: { type: string; params: { event: unknown } }) => {
+    actionExecutor: ({ type, params, exec }: { type: string; params: { event: unknown }; exec: () => void }) => {
       // Emitting is the only thing these machines do besides assigning.
-      if (action.type !== 'xstate.emit') throw new Error(`a pure machine may only emit, not ${action.type}`);
-      emit(action.params.event);
+      if (type === STEP_ACTION) exec();
+      else if (type === 'xstate.emit') emit(params.event);
+      else throw new Error(`a pure machine may only emit, not ${type}`);
     },
   } as unknown as ActorScope<AnySnapshot, AnyEvent>;
   return { scope, inert: (snapshot: SnapshotFrom<M>) => failOnError(snapshot) };

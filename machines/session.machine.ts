@@ -1,8 +1,8 @@
-import { enqueueActions, setup } from 'xstate';
+import { setup } from 'xstate';
 import { sessionSteps } from './session-actions.ts';
 import { type InputEvent, initialContext, type OutputEvent, type SessionContext, type SessionInput } from './session-context.ts';
 import { sessionGuards } from './session-guards.ts';
-import type { Step } from './steps/step.ts';
+import { stepAction } from './step-action.ts';
 
 /** Raised with every change of the chart or of a step that would fold an old log to another state. */
 export const SESSION_MACHINE_VERSION = '1';
@@ -10,21 +10,8 @@ export const SESSION_MACHINE_VERSION = '1';
 /** Most microsteps one event may cause; more is an endless loop of eventless edges. */
 const ITERATIONS_MAX = 100;
 
-type Actions = { [K in keyof typeof sessionSteps]: undefined };
-
-/** Turns a pure step into an XState action that assigns and emits. */
-function act(step: Step) {
-  return enqueueActions<SessionContext, InputEvent, undefined, InputEvent, never, never, never, never, OutputEvent>(
-    ({ context, event, enqueue }) => {
-      const { set, say } = step(context, event);
-      if (set) enqueue.assign(set);
-      for (const output of say ?? []) enqueue.emit(output);
-    },
-  );
-}
-
-const actions = Object.fromEntries(Object.entries(sessionSteps).map(([name, step]) => [name, act(step)])) as unknown as {
-  [K in keyof Actions]: ReturnType<typeof act>;
+const actions = Object.fromEntries(Object.entries(sessionSteps).map(([name, step]) => [name, stepAction(step)])) as {
+  [K in keyof typeof sessionSteps]: () => void;
 };
 
 const sessionSetup = setup({

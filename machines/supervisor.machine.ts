@@ -1,9 +1,11 @@
 import { type ActorLogic, type AnyActorLogic, type AnyActorRef, assign, createActor, enqueueActions, type Snapshot, setup } from 'xstate';
 
-export const SUPERVISOR_MACHINE_VERSION = '1';
+export const SUPERVISOR_MACHINE_VERSION = '2';
 
 /** Restarts one session may have within RESTART_WINDOW_MS before it is quarantined. */
 export const RESTARTS_MAX = 3;
+/** Restarts all sessions of one agent may have within RESTART_WINDOW_MS; the sessions that crash beyond it are quarantined at once. */
+export const AGENT_RESTARTS_MAX = 20;
 export const RESTART_WINDOW_MS = 60_000;
 /** First wait before a crashed session is started again, doubled each time; unit: milliseconds. */
 export const RESTART_DELAY_MS = 200;
@@ -13,19 +15,25 @@ export type SupervisorEvent =
   | { readonly type: 'CHILD_STARTED'; readonly session: string }
   | { readonly type: 'CHILD_STOPPED'; readonly session: string }
   /** The actor of a session threw; `jitter` between 0 and 1 spreads restarts. */
-  | { readonly type: 'CHILD_CRASHED'; readonly session: string; readonly at: number; readonly jitter: number }
+  | { readonly type: 'CHILD_CRASHED'; readonly session: string; readonly agent: string; readonly at: number; readonly jitter: number }
+  /** The stored log of a session that is not in memory cannot be folded. */
+  | { readonly type: 'CHILD_DAMAGED'; readonly session: string }
   | { readonly type: 'CHILD_RESUMED'; readonly session: string }
   | { readonly type: 'DRAIN' }
   | { readonly type: 'DRAINED' };
 
 export type SupervisorOutput =
   | { readonly type: 'restart'; readonly session: string; readonly attempt: number; readonly delayMs: number }
-  | { readonly type: 'quarantine'; readonly session: string; readonly restarts: number };
+  | { readonly type: 'quarantine'; readonly session: string; readonly restarts: number; readonly scope: 'session' | 'agent' };
+
+type Crashes = Readonly<Record<string, readonly number[]>>;
 
 export interface SupervisorContext {
   readonly alive: number;
   /** Times of crashes within the window, by session. */
-  readonly crashes: Readonly<Record<string, readonly number[]>>;
+  readonly crashes: Crashes;
+  /** The same by agent. */
+  readonly agentCrashes: Crashes;
   readonly quarantined: readonly string[];
 }
 
@@ -33,28 +41,38 @@ const supervisorSetup = setup({
   types: { context: {} as SupervisorContext, events: {} as SupervisorEvent, emitted: {} as SupervisorOutput },
   guards: {
     tooManyCrashes: ({ context, event }) =>
-      event.type === 'CHILD_CRASHED' && recentCrashes(context, event.session, event.at).length >= RESTARTS_MAX,
+      event.type === 'CHILD_CRASHED' && recent(context.crashes, event.session, event.at).length >= RESTARTS_MAX,
+    agentCrashesTooOften: ({ context, event }) =>
+      event.type === 'CHILD_CRASHED' && recent(context.agentCrashes, event.agent, event.at).length >= AGENT_RESTARTS_MAX,
   },
   actions: {
     countStarted: assign({ alive: ({ context }) => context.alive + 1 }),
     countStopped: assign({ alive: ({ context }) => context.alive - 1 }),
     planRestart: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== 'CHILD_CRASHED') return;
-      const crashes = [...recentCrashes(context, event.session, event.at), event.at];
-      const delay = Math.min(RESTART_DELAY_MS * 2 ** (crashes.length - 1), RESTART_DELAY_MS_MAX);
-      enqueue.assign({ alive: context.alive - 1, crashes: { ...context.crashes, [event.session]: crashes } });
-      enqueue.emit({
-        type: 'restart',
-        session: event.session,
-        attempt: crashes.length,
-        delayMs: Math.round(delay * (0.5 + event.jitter / 2)),
-      });
+      const { session, agent, at } = event;
+      const crashes = withCrash(context.crashes, session, at);
+      const attempt = crashes[session]!.length;
+      const delay = Math.min(RESTART_DELAY_MS * 2 ** (attempt - 1), RESTART_DELAY_MS_MAX);
+      enqueue.assign({ alive: context.alive - 1, crashes, agentCrashes: withCrash(context.agentCrashes, agent, at) });
+      enqueue.emit({ type: 'restart', session, attempt, delayMs: Math.round(delay * (0.5 + event.jitter / 2)) });
     }),
     quarantine: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== 'CHILD_CRASHED') return;
       enqueue.assign({ alive: context.alive - 1, quarantined: [...context.quarantined, event.session] });
-      enqueue.emit({ type: 'quarantine', session: event.session, restarts: RESTARTS_MAX });
+      enqueue.emit({ type: 'quarantine', session: event.session, restarts: RESTARTS_MAX, scope: 'session' });
     }),
+    quarantineForAgent: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== 'CHILD_CRASHED') return;
+      const restarts = recent(context.crashes, event.session, event.at).length;
+      enqueue.assign({ alive: context.alive - 1, quarantined: [...context.quarantined, event.session] });
+      enqueue.emit({ type: 'quarantine', session: event.session, restarts, scope: 'agent' });
+    }),
+    putAside: assign(({ context, event }) =>
+      event.type !== 'CHILD_DAMAGED' || context.quarantined.includes(event.session)
+        ? {}
+        : { quarantined: [...context.quarantined, event.session] },
+    ),
     forgive: assign(({ context, event }) => {
       if (event.type !== 'CHILD_RESUMED') return {};
       const { [event.session]: _forgiven, ...crashes } = context.crashes;
@@ -65,13 +83,14 @@ const supervisorSetup = setup({
 
 /**
  * Keeps sessions alive one by one: a crash restarts that session alone, after a growing wait, and too many within a minute put it aside
- * until someone resumes it. Draining takes no new sessions.
+ * until someone resumes it. Too many crashes of one agent's sessions together mean that restarting does not help: those that crash then are
+ * put aside as well, and other agents go on. Draining takes no new sessions.
  * @source Erlang/OTP supervisor behaviour, one_for_one with transient children
  */
 export const supervisorMachine = supervisorSetup.createMachine({
   id: 'supervisor',
   version: SUPERVISOR_MACHINE_VERSION,
-  context: { alive: 0, crashes: {}, quarantined: [] },
+  context: { alive: 0, crashes: {}, agentCrashes: {}, quarantined: [] },
   initial: 'running',
   on: { CHILD_STOPPED: { actions: 'countStopped' } },
   states: {
@@ -79,7 +98,12 @@ export const supervisorMachine = supervisorSetup.createMachine({
       description: 'Sessions are started, and restarted when they crash.',
       on: {
         CHILD_STARTED: { actions: 'countStarted' },
-        CHILD_CRASHED: [{ guard: 'tooManyCrashes', actions: 'quarantine' }, { actions: 'planRestart' }],
+        CHILD_CRASHED: [
+          { guard: 'tooManyCrashes', actions: 'quarantine' },
+          { guard: 'agentCrashesTooOften', actions: 'quarantineForAgent' },
+          { actions: 'planRestart' },
+        ],
+        CHILD_DAMAGED: { actions: 'putAside' },
         CHILD_RESUMED: { actions: 'forgive' },
         DRAIN: 'draining',
       },
@@ -94,8 +118,14 @@ export const supervisorMachine = supervisorSetup.createMachine({
 
 export type SupervisorMachine = typeof supervisorMachine;
 
-function recentCrashes(context: SupervisorContext, session: string, at: number): readonly number[] {
-  return (context.crashes[session] ?? []).filter((crash) => at - crash < RESTART_WINDOW_MS);
+function recent(crashes: Crashes, key: string, at: number): readonly number[] {
+  return (crashes[key] ?? []).filter((crash) => at - crash < RESTART_WINDOW_MS);
+}
+
+/** Also forgets everybody whose last crash is out of the window. */
+function withCrash(crashes: Crashes, key: string, at: number): Crashes {
+  const kept = Object.entries(crashes).filter(([, times]) => at - times.at(-1)! < RESTART_WINDOW_MS);
+  return { ...Object.fromEntries(kept), [key]: [...recent(crashes, key, at), at] };
 }
 
 export type RegistryEvent =

@@ -1,21 +1,32 @@
 import { join } from 'node:path';
 import { createInProcessTransport } from './client/in-process.ts';
 import type { Settings } from './config.ts';
-import type { RuntimeConfig } from './contract/config.ts';
+import { embeddingOf, type RuntimeConfig } from './contract/config.ts';
 import { daemonOperations } from './contract/daemon.ts';
 import { VERSION } from './contract/version.ts';
-import { isoTime, systemClock } from './core/clock.ts';
+import { createSteadyClock, isoTime, systemClock } from './core/clock.ts';
 import { AppError } from './core/errors.ts';
-import type { Logger } from './core/logger.ts';
+import { createLogBook, type RecordingLogger, recordingLogger } from './core/log-book.ts';
+import type { LeveledLogger, Logger } from './core/logger.ts';
 import type { DaemonClient } from './core/operation-call.ts';
+import type { Provider } from './core/provider.ts';
+import type { SignalLog } from './core/signal-log.ts';
+import type { Tool } from './core/tool.ts';
+import type { WorkflowRuns } from './core/workflow.ts';
 import { openDaemon } from './daemon/daemon.ts';
+import { followConfig } from './follow-config.ts';
 import { openapiDocument } from './http/openapi.ts';
 import { createHttpServer, type HttpAddress } from './http/server.ts';
 import { connectMcpServer } from './mcp/mcp-client.ts';
+import { createModelRoutes } from './model-routes.ts';
+import { openRecorder, type RecordingOptions } from './open-recorder.ts';
+import { createEmbedder } from './providers/embedder.ts';
 import { createConfiguredProviders } from './providers/from-config.ts';
 import type { ProviderRegistry } from './providers/registry.ts';
 import { landingPage } from './runtime/landing-page.ts';
+import type { EffectRecorder } from './runtime/recording/effect-recorder.ts';
 import { openRuntime } from './runtime/runtime.ts';
+import { telemetryOptions } from './runtime/telemetry.ts';
 import { openSignalLog } from './store/signal-log.ts';
 import { createJsonToolStore } from './store/tool-store.ts';
 import { lockWorkspace, writeDaemonInfo } from './store/workspace-lock.ts';
@@ -28,10 +39,24 @@ export interface Running {
   readonly runtime: HttpAddress;
   readonly folder: string;
   readonly provider: { readonly id: string; readonly model: string; readonly offlineDemo: boolean; readonly origin: string };
+  /** Null when nothing is recorded or replayed. */
+  readonly recording: Pick<EffectRecorder, 'id' | 'fault'> | null;
+  /** Starts workflows, also those whose agents hold functions. */
+  readonly workflows: WorkflowRuns;
   /** Sessions that went on where the last process left them. */
   readonly resumed: Promise<number>;
   /** Drains, then closes everything in reverse order. May be called again; never rejects. */
   close(): Promise<{ readonly interrupted: number }>;
+}
+
+/** What a program that embeds them brings along. */
+export interface Embedding {
+  readonly providers?: readonly Provider[];
+  /** Id of the one that answers when a session names none. */
+  readonly defaultProvider?: string;
+  readonly tools?: readonly Tool[];
+  /** In place of what the settings say. */
+  readonly recording?: RecordingOptions;
 }
 
 /**
@@ -39,17 +64,18 @@ export interface Running {
  *
  * @throws AppError `workspace_locked`, `workspace_unwritable`, `storage_corrupt`, `port_taken`, `config_invalid`; nothing is left open then
  */
-export async function start(settings: Settings, logger: Logger): Promise<Running> {
+export async function start(settings: Settings, output: Logger | LeveledLogger, embedding: Embedding = {}): Promise<Running> {
+  const logger = recordingLogger(output, createLogBook(systemClock, settings.logLevel));
   const opened = new Closers(logger);
   try {
-    return await compose(settings, logger, opened);
+    return await compose(settings, logger, opened, embedding);
   } catch (error) {
     await opened.close();
     throw error;
   }
 }
 
-async function compose(settings: Settings, logger: Logger, opened: Closers): Promise<Running> {
+async function compose(settings: Settings, logger: RecordingLogger, opened: Closers, embedding: Embedding): Promise<Running> {
   const { folder, host, loaded } = settings;
   const startedAt = systemClock.now();
   const identity = { pid: process.pid, version: VERSION, host, startedAt: isoTime(startedAt) };
@@ -62,7 +88,13 @@ async function compose(settings: Settings, logger: Logger, opened: Closers): Pro
   // Both are waited for, so that what one of them has opened is closed when the other fails.
   await Promise.allSettled([opening, composing]);
   const [log, daemon] = [await opening, await composing];
-  const { runtime, providers, toolService } = await composeRuntime(settings, logger, { log, client: daemon.client, startedAt });
+  const composed = await composeRuntime(settings, logger, opened, { log, client: daemon.client, startedAt, embedding });
+  const { runtime, providers, recorder, toolService, config } = composed;
+  followConfig(daemon.live, { runtime: config, log: logger, env: settings.env });
+  daemon.live.onChange((keys) => {
+    const note = runtime.notes.add('config:changed', { keys: [...keys] });
+    note.catch((err: unknown) => logger.warn({ err }, 'a change of the configuration could not be noted in the log'));
+  });
   opened.add(() => toolService.close());
   const runtimeServer = createHttpServer({
     ...serverOptions(settings, logger, 'Signet runtime'),
@@ -80,6 +112,8 @@ async function compose(settings: Settings, logger: Logger, opened: Closers): Pro
     daemon.noteShutdown();
     outcome.interrupted = (await runtime.drain()).interrupted;
   });
+  // A replay makes no calls, those of background work included.
+  daemon.startBackground(recorder?.mode === 'replay' ? undefined : providers);
   writeDaemonInfo(folder, { ...identity, port: daemon.address.port, runtimePort: address.port });
   const resumed = runtime.resume();
   resumed.catch((error: unknown) => logger.error({ err: error }, 'sessions of the last run could not be brought back'));
@@ -89,6 +123,8 @@ async function compose(settings: Settings, logger: Logger, opened: Closers): Pro
     folder,
     provider: describeProvider(providers),
     resumed,
+    recording: recorder ?? null,
+    workflows: runtime.workflows,
     close: async () => {
       await opened.close();
       return outcome;
@@ -107,23 +143,29 @@ function serverOptions({ loaded }: Settings, log: Logger, title: string) {
   return { security: { hosts, origins }, title, version: VERSION, log };
 }
 
-async function composeDaemon(settings: Settings, logger: Logger, opened: Closers, startedAtMs: number) {
+async function composeDaemon(settings: Settings, logger: RecordingLogger, opened: Closers, startedAtMs: number) {
   const { folder, host, loaded } = settings;
   // Read at each call: the port is known after binding, and the shutdown comes later still.
   const info = { version: VERSION, host, startedAtMs, port: settings.port, shuttingDown: false };
+  let providers: ProviderRegistry | undefined;
   const daemon = openDaemon({
+    embedder: createEmbedder(embeddingOf(loaded.config), settings.env),
+    modelFor: createModelRoutes(loaded.config.runtime, () => providers),
     folder,
     config: loaded,
     clock: systemClock,
     log: logger,
+    logs: logger.book,
     info,
     openapi: () => openapiDocument(daemonOperations, { title: 'Signet daemon', version: VERSION }),
   });
   opened.add(() => daemon.close());
+  opened.add(() => daemon.stopBackground());
   const server = createHttpServer({
     ...serverOptions(settings, logger, 'Signet daemon'),
     operations: daemonOperations,
     handlers: daemon.handlers,
+    streams: daemon.streams,
     portSetting: '--port or SIGNET_PORT',
   });
   const address = await server.listen(host, settings.port);
@@ -133,6 +175,11 @@ async function composeDaemon(settings: Settings, logger: Logger, opened: Closers
   return {
     address,
     client,
+    live: daemon.live,
+    startBackground: (registry: ProviderRegistry | undefined) => {
+      providers = registry;
+      daemon.startBackground();
+    },
     noteShutdown: () => {
       info.shuttingDown = true;
     },
@@ -142,16 +189,24 @@ async function composeDaemon(settings: Settings, logger: Logger, opened: Closers
 async function composeRuntime(
   settings: Settings,
   logger: Logger,
-  { log, client, startedAt }: { log: Awaited<ReturnType<typeof openSignalLog>>; client: DaemonClient; startedAt: number },
+  opened: Closers,
+  { log, client, startedAt, embedding }: { log: SignalLog; client: DaemonClient; startedAt: number; embedding: Embedding },
 ) {
   const { folder, env, loaded } = settings;
-  const config = await client.call(daemonOperations.runtimeConfig, {});
+  // A copy: what is reloaded is written into it.
+  const config = { ...(await client.call(daemonOperations.runtimeConfig, {})) };
   // The daemon's answer holds no keys, so that it can be shown; what needs them is built from the file in this process.
   const { providers: keyed, mcpServers } = loaded.config.runtime;
   const providers = createConfiguredProviders({ ...config, providers: keyed }, env);
   requireProviders(providers, config);
+  for (const provider of embedding.providers ?? []) {
+    providers.register(provider, { origin: 'code', default: provider.id === embedding.defaultProvider });
+  }
+  const recording = openRecorder(embedding.recording ?? settings.recording, providers, logger);
+  opened.add(() => recording?.close());
+  const recorder = recording?.recorder;
   const tools = createToolRegistry({ limits: config.limits, log: logger });
-  for (const tool of createMemoryTools(client)) tools.register(tool);
+  for (const tool of [...createMemoryTools(client), ...(embedding.tools ?? [])]) tools.register(tool);
   const toolService = createToolService({
     registry: tools,
     store: createJsonToolStore(folder),
@@ -160,25 +215,34 @@ async function composeRuntime(
     log: logger,
   });
   const runtime = await openRuntime({
-    log,
-    daemon: client,
+    log: recorder?.watch(log) ?? log,
+    daemon: recorder?.watch(client) ?? client,
+    recorder,
     providers,
     tools,
     toolService,
     config,
-    clock: systemClock,
+    retention: loaded.config.signals.retention,
+    telemetry: telemetryOptions(env, loaded.config.telemetry, VERSION),
+    clock: createSteadyClock(systemClock, () => performance.now(), await newestTime(log)),
     logger,
     info: { version: VERSION, workspace: folder, startedAt },
   });
   await toolService.restore(Object.entries(mcpServers).map(([mcpServer, server]) => ({ mcpServer, ...server })));
-  return { runtime, providers, toolService };
+  return { runtime, providers, recorder, toolService, config };
+}
+
+/** Of the last signal of the log; null when there is none. */
+async function newestTime(log: SignalLog): Promise<number | null> {
+  const [newest] = await log.feed({ after: (await log.headGseq()) - 1, limit: 1 });
+  return newest ? Date.parse(newest.timestamp) : null;
 }
 
 /** A name that leads nowhere should be told now, not when a provider fails at night. @throws AppError `config_invalid` */
 function requireProviders(providers: ProviderRegistry, { fallback, routing }: RuntimeConfig): void {
   const named = [
     ...fallback.map((choice, index) => ({ place: `runtime.fallback[${index}].provider`, choice })),
-    ...(routing.compaction ? [{ place: 'runtime.routing.compaction.provider', choice: routing.compaction }] : []),
+    ...Object.entries(routing).map(([name, choice]) => ({ place: `runtime.routing.${name}.provider`, choice: choice ?? {} })),
   ];
   const known = providers.list().map((entry) => entry.id);
   for (const { place, choice } of named) {

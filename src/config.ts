@@ -1,6 +1,7 @@
 import { homedir } from 'node:os';
 import { resolve } from 'node:path';
 import type { AgentYaml } from './contract/config.ts';
+import { type RecordingConfig, RecordingMode } from './contract/recording.ts';
 import { AppError } from './core/errors.ts';
 import { type LoadedAgentYaml, readAgentYaml } from './daemon/agent-yaml.ts';
 
@@ -8,6 +9,8 @@ export const DAEMON_PORT = 3850;
 export const RUNTIME_PORT = 7700;
 const HOST = '127.0.0.1';
 const PORT_MAX = 65_535;
+/** When neither the environment nor agent.yaml says one. */
+export const LOG_LEVEL = 'info';
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
@@ -21,6 +24,8 @@ export interface Settings {
   readonly port: number;
   readonly runtimePort: number;
   readonly logLevel: LogLevel;
+  /** An absolute path when there is one; every mode but live has one. */
+  readonly recording: RecordingConfig;
   readonly loaded: LoadedAgentYaml;
   readonly env: Environment;
 }
@@ -36,6 +41,7 @@ export function resolveSettings(env: Environment): Settings {
     port: port('SIGNET_PORT', env.SIGNET_PORT) ?? daemon.port ?? DAEMON_PORT,
     runtimePort: port('SIGNET_RUNTIME_PORT', env.SIGNET_RUNTIME_PORT) ?? runtime.port ?? RUNTIME_PORT,
     logLevel: logLevel(env.SIGNET_LOG_LEVEL, loaded.config),
+    recording: recording(env, folder, loaded.config),
     loaded,
     env,
   };
@@ -55,10 +61,30 @@ function port(name: string, value: string | undefined): number | undefined {
 }
 
 function logLevel(value: string | undefined, config: AgentYaml): LogLevel {
-  const level = set(value) ?? config.daemon.logLevel ?? 'info';
+  const level = set(value) ?? config.daemon.logLevel ?? LOG_LEVEL;
   const known = LOG_LEVELS.find((name) => name === level);
   if (known) return known;
   throw new AppError('config_invalid', { detail: `SIGNET_LOG_LEVEL is "${level}"; give one of ${LOG_LEVELS.join(', ')}` });
+}
+
+function recording(env: Environment, folder: string, { signals }: AgentYaml): RecordingConfig {
+  const mode = recordingMode(env) ?? signals.recording.mode;
+  const path = set(env.SIGNALS_RECORDING) ?? signals.recording.path;
+  if (mode !== 'live' && path === undefined) {
+    const fix = 'name the file with SIGNALS_RECORDING, or signals.recording.path in agent.yaml';
+    throw new AppError('config_invalid', { detail: `the mode of recording is "${mode}", and no file is named; ${fix}` });
+  }
+  return { ...signals.recording, mode, ...(path === undefined ? {} : { path: resolve(folder, path) }) };
+}
+
+/** SIGNALS_MODE; undefined when it is not set. @throws AppError `config_invalid` */
+export function recordingMode(env: Environment): RecordingMode | undefined {
+  const text = set(env.SIGNALS_MODE);
+  const known = RecordingMode.options.find((mode) => mode === text);
+  if (known === undefined && text !== undefined) {
+    throw new AppError('config_invalid', { detail: `SIGNALS_MODE is "${text}"; give one of ${RecordingMode.options.join(', ')}` });
+  }
+  return known;
 }
 
 /** An empty variable counts as not set. */

@@ -10,8 +10,18 @@ export { createRuntimeClient, type RuntimeClient } from './client/runtime-client
 export type { Signal } from './contract/signal.ts';
 export { AppError } from './core/errors.ts';
 export type { DaemonClient } from './core/operation-call.ts';
+export { type PlayedState, Player } from './core/player.ts';
 export type { CompletionChunk, CompletionOptions, CompletionResult, Message, Provider } from './core/provider.ts';
 export type { Tool, ToolContext } from './core/tool.ts';
+export { WorkflowError } from './core/workflow-error.ts';
+export {
+  createWorkflow,
+  type ReactiveRecording,
+  type ReactiveResult,
+  type RunReactiveOptions,
+  runReactive,
+} from './run-reactive.ts';
+export { defineSignal, type ReactiveAgent, type ReactiveOutcome, type ReactiveScope, type SignalDefinition } from './workflow.ts';
 
 export interface CreateRuntimeOptions {
   /** Port of the runtime; 7700 unless SIGNET_RUNTIME_PORT or agent.yaml say otherwise, 0 takes any free one. */

@@ -1,9 +1,7 @@
 import { writeSync } from 'node:fs';
 import { pino } from 'pino';
-import type { Logger } from './core/logger.ts';
-
-/** Fields that hold secrets wherever they turn up, one level down as well. */
-const SECRET_FIELDS = ['apiKey', 'token', 'authorization', 'value', 'secret', 'password', 'headers', 'env'];
+import { REDACTED, SECRET_FIELDS } from './core/log-redaction.ts';
+import type { LeveledLogger } from './core/logger.ts';
 
 const STDOUT = 1;
 
@@ -18,16 +16,17 @@ const stdout = {
   },
 };
 
-/** JSON lines on stdout. Errors carry their cause; fields that hold secrets are taken out. */
-export function createLogger(level: string): Logger {
+/** JSON lines on stdout. Errors carry their cause; fields that hold secrets are taken out, one level down as well. */
+export function createLogger(level: string): LeveledLogger {
+  // Its level is a string to pino; only names of ours reach it.
   return pino(
     {
       level,
       base: { pid: process.pid },
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
-      redact: { paths: SECRET_FIELDS.flatMap((field) => [field, `*.${field}`]), censor: '[redacted]' },
+      redact: { paths: SECRET_FIELDS.flatMap((field) => [field, `*.${field}`]), censor: REDACTED },
     },
     stdout,
-  );
+  ) as LeveledLogger;
 }

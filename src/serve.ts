@@ -2,6 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { start } from './compose.ts';
 import { type Environment, resolveSettings } from './config.ts';
 import { createLogger } from './log.ts';
+import { collectWhenQuiet } from './quiet-collector.ts';
 
 /** Signals that end the daemon in order. A second one ends it at once. */
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -23,12 +24,14 @@ export async function serve(env: Environment, print: (text: string) => void): Pr
   const onSignal = (signal: string) => stop.resolve(signal);
   for (const signal of STOP_SIGNALS) process.once(signal, onSignal);
   const running = await start(settings, logger);
+  const stopCollecting = collectWhenQuiet(logger);
   print(banner(running));
   process.send?.('ready');
   running.resumed.then((count) => count > 0 && logger.info({ sessions: count }, 'sessions go on where the last run left them'));
   const signal = await stop.promise;
   for (const name of STOP_SIGNALS) process.on(name, () => process.exit(EXIT_FORCED));
   print(`\n${signal}: draining, running turns get up to ${settings.loaded.config.runtime.limits.drainTimeoutMs / 1_000} s\n`);
+  stopCollecting();
   const { interrupted } = await running.close();
   print(
     interrupted > 0

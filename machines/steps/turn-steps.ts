@@ -1,3 +1,4 @@
+import type { PayloadOf } from '../../src/contract/catalog.ts';
 import {
   addCost,
   addUsage,
@@ -12,8 +13,10 @@ import { isoAt, payloadOf, type Step, settleEvent, withTurn } from './step.ts';
 /** Characters of a prompt kept in the context as the research tools' query; the whole text stands in the log. */
 const QUERY_CHARS_MAX = 2_000;
 
-const queuedPrompt = (event: Parameters<Step>[1]): QueuedPrompt => {
-  const prompt = payloadOf(event, 'prompt:received');
+const queuedPrompt = (event: Parameters<Step>[1]): QueuedPrompt => waitingPrompt(payloadOf(event, 'prompt:received'));
+
+/** What the context keeps of a prompt that waits. */
+export function waitingPrompt(prompt: PayloadOf<'prompt:received'>): QueuedPrompt {
   return {
     promptId: prompt.promptId,
     provider: prompt.provider ?? null,
@@ -25,7 +28,7 @@ const queuedPrompt = (event: Parameters<Step>[1]): QueuedPrompt => {
     chars: prompt.content.length,
     query: prompt.content.slice(0, QUERY_CHARS_MAX),
   };
-};
+}
 
 /** Idle sessions take a prompt at once; there is no wait to speak of. */
 const takePrompt: Step = (context, event) => ({ set: { mailbox: [...context.mailbox, queuedPrompt(event)] } });

@@ -75,6 +75,12 @@ function addStartOptions(command: Command): Command {
     .option('--provider <name>', 'provider when a session names none (SIGNET_PROVIDER)')
     .option('--model <name>', 'model when a session names none (SIGNET_MODEL)')
     .addOption(
+      new Option('--record <file>', 'keep the outcomes of model calls, tools and hooks (SIGNALS_MODE, SIGNALS_RECORDING)').conflicts(
+        'replay',
+      ),
+    )
+    .option('--replay <file>', 'answer them from such a file, and call nobody')
+    .addOption(
       new Option('--log-level <level>', 'least weight that is logged (SIGNET_LOG_LEVEL; default info)').choices([...LOG_LEVELS, 'silent']),
     );
 }

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { RuntimeClient } from '../client/runtime-client.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
 import { addAddressOptions } from './options.ts';
+import { type FilePart, writeWholeFile } from './whole-file.ts';
 import type { AddressFlags } from './workspace.ts';
 
 type Flags = AddressFlags & { readonly output?: string };
@@ -23,44 +24,25 @@ async function exportSession(context: CliContext, id: string, flags: Flags): Pro
     for await (const { text } of logText(client, id)) context.stdout.write(text);
     return;
   }
-  const { open, rename, rm } = await import('node:fs/promises');
   const { resolve } = await import('node:path');
   const path = resolve(context.cwd, flags.output);
-  // A name of its own until it is whole: what stands at the path is always a whole file.
-  const part = `${path}.${process.pid}.part`;
-  let signals = 0;
-  const file = await open(part, 'wx').catch((error: Error) => {
-    throw new CliExit(EXIT.failure, `${path} cannot be written: ${error.message}`);
-  });
-  try {
-    try {
-      for await (const page of logText(client, id)) {
-        await file.write(page.text);
-        signals += page.signals;
-      }
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(part, path);
-  } catch (error) {
-    await rm(part, { force: true });
-    throw error;
-  }
+  const signals = await writeWholeFile(path, logText(client, id));
   context.stderr.write(`${signals} signals written to ${flags.output}\n`);
 }
 
-async function* logText(client: RuntimeClient, id: string): AsyncGenerator<{ text: string; signals: number }> {
+async function* logText(client: RuntimeClient, id: string): AsyncGenerator<FilePart> {
   const { headerOf, logLine } = await import('../core/log-file.ts');
   const { readLogPages } = await import('./trace-command.ts');
   const { items, head } = await client.session.events(id, { limit: 1 });
   const newest = (await client.session.events(id, { after: head - 1, limit: 1 })).items[0];
   const created = items[0];
+  if (created && created.seq > 1)
+    throw new CliExit(EXIT.failure, `signals 1 to ${created.seq - 1} of ${id} were trimmed; fork it, the log of the fork is whole`);
   if (!created || !newest) throw new CliExit(EXIT.failure, `the log of ${id} is not complete`);
-  yield { text: logLine(headerOf(created, newest)), signals: 0 };
+  yield { text: logLine(headerOf(created, newest)), count: 0 };
   for await (const page of readLogPages(client, id)) {
     const fitting = page.filter((signal) => signal.seq <= head);
-    yield { text: fitting.map(logLine).join(''), signals: fitting.length };
+    yield { text: fitting.map(logLine).join(''), count: fitting.length };
     if (fitting.length < page.length) return;
   }
 }

@@ -4,10 +4,13 @@ import { addDaemonCommands } from './daemon-commands.ts';
 import { addDiffCommand } from './diff-command.ts';
 import { addExportCommand } from './export-command.ts';
 import { addImportCommand } from './import-command.ts';
+import { addLogCommand } from './log-command.ts';
+import { addMemoryCommands } from './memory-commands.ts';
 import { addAddressOptions } from './options.ts';
 import { addReplayCommand } from './replay-command.ts';
 import { addSessionCommands } from './session-commands.ts';
 import { addTraceCommand } from './trace-command.ts';
+import { addWorkflowCommands } from './workflow-commands.ts';
 
 const EXAMPLES = `
 Examples:
@@ -16,9 +19,10 @@ Examples:
   signet chat --print "what changed?"       one answer on stdout
   git diff | signet chat --print -          the prompt from stdin
   signet session list                       conversations, newest change first
+  signet remember "likes green tea"         a memory, for every agent and harness
   signet logs -f                            follow what the daemon says
 
-Environment: SIGNET_PATH, SIGNET_HOST, SIGNET_PORT, SIGNET_RUNTIME_PORT, SIGNET_RUNTIME_URL, SIGNET_TOKEN,
+Environment: SIGNET_PATH, SIGNET_HOST, SIGNET_PORT, SIGNET_RUNTIME_PORT, SIGNET_RUNTIME_URL, SIGNET_DAEMON_URL, SIGNET_TOKEN,
 SIGNET_PROVIDER, SIGNET_MODEL, SIGNET_LOG_LEVEL, SIGNET_BYPASS, NO_COLOR`;
 
 /**
@@ -44,11 +48,14 @@ export function createProgram(context: CliContext): Command {
   addDaemonCommands(program, context);
   addChatCommand(program, context);
   addSessionCommands(program, context);
+  addMemoryCommands(program, context);
+  addWorkflowCommands(program, context);
   addReplayCommand(program, context);
   addTraceCommand(program, context);
   addDiffCommand(program, context);
   addExportCommand(program, context);
   addImportCommand(program, context);
+  addLogCommand(program, context);
   addCompletionCommand(program, context);
   return program;
 }

@@ -37,8 +37,15 @@ async function replay(context: CliContext, id: string, flags: Flags): Promise<vo
   const result = await client.session.verify(id);
   if (flags.json) context.stdout.write(`${safeJson(result, 2)}\n`);
   else if (result.verified) context.stdout.write(`${result.signals} signals replayed, all equal; digest ${result.digest}\n`);
+  if (!flags.json) for (const line of otherMachines(result.machines)) context.stdout.write(`${line}\n`);
   if (result.verified) return;
   const { seq, what, expected, actual } = result.divergence!;
   const show = (value: unknown) => plainLine(safeJson(value), VALUE_CHARS_MAX);
   throw new CliExit(EXIT.failure, `signal ${seq} differs in ${what}:\n  expected ${show(expected)}\n  stored   ${show(actual)}`);
+}
+
+function otherMachines(machines: readonly { version: string; fromSeq: number; replayed: boolean }[]): string[] {
+  return machines
+    .filter((machine) => !machine.replayed)
+    .map(({ version, fromSeq }) => `from signal ${fromSeq} on written by version ${version} of the machine: not replayed, digests checked`);
 }

@@ -11,7 +11,7 @@ const PAGE_SIGNALS = 1_000;
 const TRACE_SIGNALS_MAX = 200_000;
 const TURNS_MAX = 1_000_000_000;
 
-type Format = 'text' | 'mermaid' | 'chrome';
+type Format = 'text' | 'mermaid' | 'chrome' | 'otlp';
 type Flags = AddressFlags & { readonly format: Format; readonly turn?: number; readonly json?: boolean };
 
 /** `trace <session>`: what caused what, and how long it took. */
@@ -19,8 +19,11 @@ export function addTraceCommand(program: Command, context: CliContext): void {
   addAddressOptions(program.command('trace').description('what caused what in a session, and how long it took'))
     .argument('<session>', 'session id')
     .addOption(
-      new Option('--format <format>', 'a tree, a Mermaid sequence diagram, or slices for chrome://tracing and Perfetto')
-        .choices(['text', 'mermaid', 'chrome'])
+      new Option(
+        '--format <format>',
+        'a tree, a Mermaid sequence diagram, slices for chrome://tracing and Perfetto, or spans for an OpenTelemetry collector',
+      )
+        .choices(['text', 'mermaid', 'chrome', 'otlp'])
         .default('text'),
     )
     .option('--turn <number>', 'only this turn, with the prompt it answers', wholeNumberArgument(1, TURNS_MAX))
@@ -53,6 +56,9 @@ async function trace(context: CliContext, id: string, { format, turn, json, ...a
   if (format === 'chrome') {
     const { toChromeTrace } = await import('../core/trace-chrome.ts');
     context.stdout.write(`${safeJson(toChromeTrace(signals))}\n`);
+  } else if (format === 'otlp') {
+    const { toOtlpTrace } = await import('../core/trace-otlp.ts');
+    context.stdout.write(`${safeJson(toOtlpTrace(signals, { content: false, version: context.version }))}\n`);
   } else if (format === 'mermaid') {
     const { toMermaidSequence } = await import('../core/trace-mermaid.ts');
     context.stdout.write(json ? `${safeJson({ session: id, mermaid: toMermaidSequence(signals) }, 2)}\n` : toMermaidSequence(signals));

@@ -5,7 +5,8 @@ import { newId } from '../core/clock.ts';
 import { isAppError } from '../core/errors.ts';
 import type { Call, CallOptions } from '../core/operation-call.ts';
 import { createHttpTransport } from './http-transport.ts';
-import { type SessionEvent, type StreamOptions, streamSession } from './session-stream.ts';
+import { type SessionEvent, type StreamOptions, streamSession, streamWorkflow } from './session-stream.ts';
+import { runWorkflow } from './workflow-run.ts';
 
 /**
  * Deadline of calls that answer when a turn has ended, in ms. A turn takes 30 minutes by default and a day at most, and
@@ -66,7 +67,27 @@ export function createRuntimeClient(options: RuntimeClientOptions) {
       /** Events from the cursor on, then live; goes on by itself after a lost connection, until `signal` or the end of the session. */
       stream: (id: string, query: StreamOptions = {}): AsyncIterable<SessionEvent> => streamSession(connection, id, query),
     },
+    workflow: {
+      ...workflowMethods(call),
+      /** Starts it and waits for its end; `signal` aborts the run. Rejects with a WorkflowError, which has its signals, when it ends in an error. */
+      run: (input: InputOf<Ops['runWorkflow']>, { signal }: SignalOption = {}) =>
+        runWorkflow({ call, stream: (id) => streamWorkflow(connection, id, { events: 'workflow:end' }) }, input, signal),
+      /** Its own signals from the cursor on, then live, until workflow:end. */
+      stream: (id: string, query: Omit<StreamOptions, 'deltas'> = {}): AsyncIterable<SessionEvent> => streamWorkflow(connection, id, query),
+    },
     ...catalogueMethods(call),
+  };
+}
+
+function workflowMethods(call: Call) {
+  return {
+    start: (input: InputOf<Ops['runWorkflow']>) => call(operations.runWorkflow, input),
+    get: (id: string) => call(operations.getWorkflow, { id }),
+    list: (query: InputOf<Ops['listWorkflows']> = {}) => call(operations.listWorkflows, query),
+    /** Answers when all has settled. */
+    abort: (id: string, reason?: string) =>
+      call(operations.abortWorkflow, { id, ...(reason ? { reason } : {}) }, { timeoutMs: SETTLE_TIMEOUT_MS }),
+    events: (id: string, query: Rest<Ops['listWorkflowEvents']> = {}) => call(operations.listWorkflowEvents, { ...query, id }),
   };
 }
 
@@ -100,6 +121,8 @@ function sessionMethods(call: Call) {
     resume: (id: string) => call(operations.resumeSession, { id }),
     verify: (id: string) => call(operations.verifySession, { id }),
     stateAt: (id: string, at?: number) => call(operations.sessionStateAt, { id, ...(at === undefined ? {} : { at }) }),
+    /** Drops what is older than `before`, or than the last `keepTurns` turns. */
+    trim: (id: string, input: Rest<Ops['trimSession']>) => call(operations.trimSession, { ...input, id }, { timeoutMs: LOG_TIMEOUT_MS }),
     diff: (id: string, other: string) => call(operations.diffSessions, { id, with: other }, { timeoutMs: LOG_TIMEOUT_MS }),
     /** The log as the text of a file. */
     exportLog: (id: string) => call(operations.exportSession, { id }, { timeoutMs: LOG_TIMEOUT_MS }),

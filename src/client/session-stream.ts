@@ -1,6 +1,7 @@
 import type { PayloadOf, SignalName } from '../contract/catalog.ts';
 import { sessionOperations } from '../contract/session-operations.ts';
 import type { SignalSource } from '../contract/signal.ts';
+import { workflowOperations } from '../contract/workflow-operations.ts';
 import { AppError } from '../core/errors.ts';
 import { readSse } from './sse-reader.ts';
 
@@ -52,8 +53,22 @@ export interface StreamConnection {
  *
  * @throws AppError `session_not_found`, `invalid_pattern`, `unauthorized`: what another try would not change
  */
-export async function* streamSession(connection: StreamConnection, id: string, options: StreamOptions): AsyncGenerator<SessionEvent, void> {
-  const url = new URL(connection.baseUrl + sessionOperations.streamSession.path.replace(':id', encodeURIComponent(id)));
+export function streamSession(connection: StreamConnection, id: string, options: StreamOptions): AsyncGenerator<SessionEvent, void> {
+  return streamEvents(connection, sessionOperations.streamSession.path, id, options);
+}
+
+/** The same of a workflow's own stream, until workflow:end. @throws AppError `workflow_not_found`, `invalid_pattern`, `unauthorized` */
+export function streamWorkflow(connection: StreamConnection, id: string, options: StreamOptions): AsyncGenerator<SessionEvent, void> {
+  return streamEvents(connection, workflowOperations.streamWorkflow.path, id, options);
+}
+
+async function* streamEvents(
+  connection: StreamConnection,
+  path: string,
+  id: string,
+  options: StreamOptions,
+): AsyncGenerator<SessionEvent, void> {
+  const url = new URL(connection.baseUrl + path.replace(':id', encodeURIComponent(id)));
   if (options.events !== undefined) url.searchParams.set('events', options.events);
   if (options.deltas !== undefined) url.searchParams.set('deltas', options.deltas ? '1' : '0');
   const headers: Record<string, string> = { ...connection.headers };

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { Metadata } from './ids.ts';
+import { MachineUpgrade } from './machine-upgrade.ts';
 import { Usage } from './provider.ts';
-import type { SignalKind } from './signal.ts';
+import { CauseRef, type SignalKind } from './signal.ts';
 import { ToolClass } from './tool.ts';
 
 export interface SignalSpec {
@@ -31,6 +32,7 @@ export const RequestedCall = z.object({
   origin: z.enum(['builtin', 'custom', 'mcp', 'unknown']),
   approval: z.enum(['allow', 'ask', 'deny']),
   reason: optionalText,
+  onExpiry: z.enum(['deny', 'allow']).optional(), // Absent means deny.
 });
 export type RequestedCall = z.output<typeof RequestedCall>;
 
@@ -51,6 +53,11 @@ export const SIGNALS = {
     'The process started.',
   ),
   'daemon:stop': spec('system', z.object({ reason: text, uptimeMs: ms }), 'The process stops after draining.'),
+  'config:changed': spec(
+    'system',
+    z.object({ keys: z.array(text) }),
+    'Keys of agent.yaml took other values, at once; values are not told.',
+  ),
   'supervisor:child:started': spec(
     'system',
     z.object({ session: text, agent: text, attempt: count }),
@@ -61,6 +68,16 @@ export const SIGNALS = {
     'system',
     z.object({ session: text, attempt: count, delayMs: ms, error: text }),
     'A crashed actor was restarted from its log.',
+  ),
+  'supervisor:limit': spec(
+    'system',
+    z.object({
+      kind: z.enum(['provider-calls', 'agent-provider-calls', 'children', 'depth']),
+      limit: count,
+      current: count,
+      action: z.enum(['queued', 'rejected']),
+    }),
+    'A limit was met: the work waits for its turn, or was refused.',
   ),
   'session:created': spec(
     'input',
@@ -86,6 +103,8 @@ export const SIGNALS = {
       metadata: Metadata,
       machine: MachineRef,
       bodyDigest: optionalText,
+      /** The signal of another stream that brought it about; without one the session is a root. */
+      cause: CauseRef.optional(),
       limits: z.record(text, z.number()),
       contextLimit: count,
       /** Who writes summaries, when it is not the session's own model. */
@@ -147,8 +166,19 @@ export const SIGNALS = {
   'session:owned': spec('system', z.object({ epoch: count, pid: count }), 'A new process writes this stream; older ones are fenced.'),
   'session:quarantined': spec(
     'system',
-    z.object({ restarts: count, error: text }),
-    'Too many crashes in a row; the session waits for somebody to resume it.',
+    z.object({ restarts: count, error: text, scope: z.enum(['session', 'agent']).optional() }),
+    'Too many crashes in a row, of the session or of all sessions of its agent; it waits for somebody to resume it.',
+  ),
+  'session:forked': spec('system', z.object({ into: text, atSeq: count }), 'Another session began with the state of this one.'),
+  'session:upgraded': spec(
+    'input',
+    MachineUpgrade,
+    'The log was written by another version of the statechart; the session goes on from its last turn boundary.',
+  ),
+  'log:pruned': spec(
+    'system',
+    z.object({ fromSeq: count, toSeq: count, names: z.array(text), digest: text }),
+    'Signals were dropped. A checkpoint stands for them; the digest is that of its text, so verify finds a changed one.',
   ),
   'session:bypass:changed': spec(
     'input',
@@ -172,7 +202,11 @@ export const SIGNALS = {
       timeoutMs: ms.optional(),
       tools: z.array(OfferedTool),
       preTools: z.array(text),
+      /** W3C trace context of the request: the turn becomes part of that trace. */
+      traceparent: optionalText,
       bodyDigest: text,
+      /** The signal of another stream that brought it about; without one the prompt is a root. */
+      cause: CauseRef.optional(),
     }),
     'A user message; the root of all it causes. Ends in exactly one of turn:end, turn:rejected, prompt:cancelled.',
   ),

@@ -1,7 +1,12 @@
 import { z } from 'zod';
+import { EmbeddingConfig } from './embedding-config.ts';
 import { AgentName, ToolName } from './ids.ts';
+import { ExtractionConfig, SynthesisConfig, TranscriptsConfig } from './jobs-config.ts';
 import { Price } from './provider.ts';
+import { RecordingConfig } from './recording.ts';
 import { McpServer, ToolClass } from './tool.ts';
+import { ReactiveAgent, WorkflowName } from './workflow.ts';
+import { WorkflowEntry } from './workflow-operations.ts';
 
 /** agent.yaml as the daemon reads it. Unknown keys are refused with file, line, column and the nearest valid key. docs/configuration.md is generated from here. */
 
@@ -30,19 +35,63 @@ export type ProviderConfig = z.output<typeof ProviderConfig>;
 export const ModelChoice = z.strictObject({ provider: z.string().optional(), model: z.string().optional() });
 export type ModelChoice = z.output<typeof ModelChoice>;
 
+/** Texts an approval rule looks at in the input of a call; a tool has few. */
+const RULE_INPUTS_MAX = 16;
+const RULE_TEXT_CHARS_MAX = 512;
+
 export const ApprovalRule = z.strictObject({
   tool: z.string().describe('Tool name; * stands for any run of characters'),
   agent: AgentName.optional().describe('Only for this agent'),
+  input: z
+    .record(
+      z.string().min(1).max(RULE_TEXT_CHARS_MAX).describe('options.force or /options/force'),
+      z.union([z.string().max(RULE_TEXT_CHARS_MAX), z.number(), z.boolean()]),
+    )
+    .refine((fields) => Object.keys(fields).length >= 1 && Object.keys(fields).length <= RULE_INPUTS_MAX, {
+      message: `must name 1 to ${RULE_INPUTS_MAX} fields of the input`,
+    })
+    .optional()
+    .describe('Only for calls whose input has these values, all of them; in a text * stands for any run of characters'),
   decision: z.enum(['allow', 'ask', 'deny']),
+  onExpiry: z.enum(['deny', 'allow']).optional().describe('What silence means for this rule; overrides approvalExpiry'),
 });
 export type ApprovalRule = z.output<typeof ApprovalRule>;
+
+export const RetentionConfig = z.strictObject({
+  keepTurns: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .optional()
+    .describe('Signals of older turns are trimmed from logs of sessions at rest; messages stay. Absent means all are kept'),
+  sessionDays: z
+    .int()
+    .min(1)
+    .max(36_500)
+    .optional()
+    .describe('Days after which an ended session is forgotten, log and messages. Absent means never'),
+});
+export type RetentionConfig = z.output<typeof RetentionConfig>;
+
+export const TelemetryConfig = z.strictObject({
+  otlpEndpoint: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe('OpenTelemetry collector that gets a span of each turn, model call, tool call and hook, by OTLP over HTTP'),
+  content: z.boolean().default(false).describe('Spans carry prompts, answers, and inputs and outputs of tools as well'),
+});
+export type TelemetryConfig = z.output<typeof TelemetryConfig>;
 
 const ms = (min: number, max: number, value: number) => z.int().min(min).max(max).default(value);
 
 export const RuntimeLimits = z.strictObject({
-  sessionsMax: z.int().min(1).default(100_000).describe('Sessions that may be open at once'),
+  sessionsMax: z.int().min(1).default(100_000).describe('Sessions that may be in memory at once'),
+  agentSessionsMax: z.int().min(1).optional().describe('The same for one agent; absent means as many as there may be'),
+  childrenMax: z.int().min(1).max(10_000).default(64).describe('Child sessions of one session that may be open at once'),
+  childDepthMax: z.int().min(1).max(16).default(4).describe('Generations of child sessions below a session'),
   mailboxTurnsMax: z.int().min(1).max(16).default(16).describe('Prompts a session may hold while it is busy'),
-  providerCallsMax: z.int().min(1).default(64).describe('Model calls at once, over all sessions'),
+  providerCallsMax: z.int().min(1).default(64).describe('Model calls at once, over all sessions; those that wait go agent by agent'),
+  agentProviderCallsMax: z.int().min(1).optional().describe('The same for one agent; absent means as many as there may be'),
   toolCallsMax: z.int().min(1).max(64).default(8).describe('Tool calls at once in one session'),
   roundsMax: z.int().min(1).max(1_000).default(50).describe('Model calls in one turn'),
   attemptsMax: z.int().min(1).max(10).default(3).describe('Attempts of one model call'),
@@ -53,7 +102,11 @@ export const RuntimeLimits = z.strictObject({
   startTimeoutMs: ms(10, 60_000, 3_000).describe('Budget of the session-start hook'),
   endTimeoutMs: ms(10, 120_000, 15_000).describe('Budget of the session-end hook'),
   abortGraceMs: ms(10, 60_000, 5_000).describe('How long aborted work may take to settle'),
-  approvalTimeoutMs: ms(100, 86_400_000, 300_000).describe('How long an approval waits before it counts as denied'),
+  stuckGraceMs: ms(100, 600_000, 30_000).describe(
+    'A busy state that lasts so much longer than its budget is a bug; its session is restarted',
+  ),
+  eventLoopDelayMsMax: ms(10, 60_000, 1_000).describe('New work is refused while the event loop is later than this on average'),
+  approvalTimeoutMs: ms(100, 86_400_000, 300_000).describe('How long an approval waits for a decision'),
   idleTtlMs: ms(1_000, 86_400_000, 1_200_000).describe('An idle session leaves memory after this'),
   drainTimeoutMs: ms(100, 120_000, 10_000).describe('How long running turns get at shutdown'),
   backoffMs: ms(1, 60_000, 500).describe('First wait before a model call is tried again'),
@@ -75,7 +128,11 @@ export const RuntimeConfig = z.strictObject({
   model: z.string().optional().describe('Model of the default provider'),
   providers: z.record(z.string(), ProviderConfig).default({}).describe('Providers by name'),
   routing: z
-    .strictObject({ compaction: ModelChoice.optional().describe('Model that writes summaries') })
+    .strictObject({
+      compaction: ModelChoice.optional().describe('Model that writes summaries'),
+      extraction: ModelChoice.optional().describe('Model that takes facts out of ended sessions and rates them; a cheap one will do'),
+      synthesis: ModelChoice.optional().describe('Model that condenses summaries and writes MEMORY.md'),
+    })
     .default({})
     .describe('Other models for other tasks'),
   fallback: z.array(ModelChoice).max(8).default([]).describe('Tried in turn when the attempts of a model call are used up'),
@@ -84,6 +141,10 @@ export const RuntimeConfig = z.strictObject({
     .array(ApprovalRule)
     .default([])
     .describe('First rule that fits decides; without one a tool runs unless it was registered as needing approval'),
+  approvalExpiry: z
+    .enum(['deny', 'allow'])
+    .default('deny')
+    .describe('What it means when nobody decides an approval within limits.approvalTimeoutMs'),
   mcpServers: z
     .record(ToolName, McpServer.omit({ mcpServer: true }))
     .default({})
@@ -93,12 +154,20 @@ export const RuntimeConfig = z.strictObject({
 });
 export type RuntimeConfig = z.output<typeof RuntimeConfig>;
 
+export const AgentLimits = z.strictObject({
+  providerCallsMax: z.int().min(1).optional().describe('Model calls at once; overrides runtime.limits.agentProviderCallsMax'),
+  sessionsMax: z.int().min(1).optional().describe('Sessions in memory at once; overrides runtime.limits.agentSessionsMax'),
+});
+export type AgentLimits = z.output<typeof AgentLimits>;
+
 export const AgentEntry = z.strictObject({
   name: AgentName,
   model: z.string().optional().describe('Model of this agent'),
   provider: z.string().optional().describe('Provider of this agent'),
   skills: z.array(z.string()).optional().describe('Allowed skills; absent means all, [] means none'),
   personality: z.string().optional().describe('Path of its SOUL.md'),
+  limits: AgentLimits.optional().describe('Limits of this agent alone'),
+  reactive: ReactiveAgent.optional().describe('What it reacts to when it takes part in a workflow'),
 });
 
 export const HooksConfig = z.strictObject({
@@ -108,6 +177,13 @@ export const HooksConfig = z.strictObject({
       includeIdentity: z.boolean().default(true).describe('Put the identity files into the inject'),
       includeRecentContext: z.boolean().default(true).describe('Put MEMORY.md into the inject'),
       recencyBias: z.number().min(0).max(1).default(0.7).describe('0 = importance alone, 1 = recency alone'),
+      candidatePoolLimit: z.int().min(1).max(1_000).default(100).describe('Newest, and most important, memories they are chosen from'),
+      maxInjectChars: z
+        .int()
+        .min(1_000)
+        .max(100_000)
+        .default(9_800)
+        .describe('Characters of the whole inject; some harnesses cut more than about 10,000'),
     })
     .prefault({}),
   userPromptSubmit: z
@@ -128,9 +204,10 @@ export type HooksConfig = z.output<typeof HooksConfig>;
 
 /** Sections other Signet software reads from the same file; taken as they are. */
 const ELSEWHERE = Object.fromEntries(
-  ['configVersion', 'embedding', 'search', 'memory', 'auth', 'git', 'features', 'update', 'home', 'services', 'harnesses', 'skills'].map(
-    (key) => [key, z.unknown().optional()],
-  ),
+  ['configVersion', 'search', 'auth', 'git', 'features', 'update', 'home', 'services', 'harnesses', 'skills'].map((key) => [
+    key,
+    z.unknown().optional(),
+  ]),
 );
 
 export const AgentYaml = z.strictObject({
@@ -144,6 +221,7 @@ export const AgentYaml = z.strictObject({
     .strictObject({ roster: z.array(AgentEntry).default([]) })
     .optional()
     .describe('Further agents'),
+  workflows: z.record(WorkflowName, WorkflowEntry).optional().describe('Workflows by name'),
   daemon: z
     .strictObject({
       host: z.string().optional().describe('Address both servers bind to; loopback only without tokens'),
@@ -154,10 +232,30 @@ export const AgentYaml = z.strictObject({
     })
     .prefault({}),
   signals: z
-    .strictObject({ sync: z.enum(['full', 'normal']).default('full').describe('fsync per commit, or per checkpoint') })
+    .strictObject({
+      sync: z.enum(['full', 'normal']).default('full').describe('fsync per commit, or per checkpoint'),
+      retention: RetentionConfig.prefault({}),
+      recording: RecordingConfig.prefault({}),
+    })
     .prefault({}),
+  telemetry: TelemetryConfig.prefault({}),
   hooks: HooksConfig.prefault({}),
+  /** Other Signet software keeps keys of its own here as well, such as pipelineV2; they are left alone. */
+  memory: z
+    .looseObject({
+      extraction: ExtractionConfig.prefault({}),
+      transcripts: TranscriptsConfig.prefault({}),
+      synthesis: SynthesisConfig.prefault({}),
+      embeddings: EmbeddingConfig.optional().describe('Goes before embedding'),
+    })
+    .prefault({}),
+  embedding: EmbeddingConfig.prefault({}).describe('Recall by meaning beside recall by words'),
   runtime: RuntimeConfig.prefault({}),
   ...ELSEWHERE,
 });
 export type AgentYaml = z.output<typeof AgentYaml>;
+
+/** `memory.embeddings` goes before `embedding`. */
+export function embeddingOf(config: AgentYaml): EmbeddingConfig {
+  return config.memory.embeddings ?? config.embedding;
+}

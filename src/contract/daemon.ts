@@ -1,9 +1,16 @@
 import { z } from 'zod';
-import { RuntimeConfig } from './config.ts';
+import { AgentLimits, RuntimeConfig } from './config.ts';
+import { configOperations } from './config-operations.ts';
+import { daemonLogOperations } from './daemon-logs.ts';
 import { hookOperations } from './hooks.ts';
 import { AgentName } from './ids.ts';
+import { JobCounts, jobOperations } from './jobs.ts';
 import { memoryOperations } from './memory.ts';
+import { memoryLifecycleOperations } from './memory-lifecycle.ts';
 import { defineOperation } from './operation.ts';
+import { synthesisOperations } from './synthesis.ts';
+import { transcriptOperations } from './transcript.ts';
+import { workflowConfigOperations } from './workflow-operations.ts';
 
 export const SessionClaim = z.object({
   key: z.string(),
@@ -11,6 +18,9 @@ export const SessionClaim = z.object({
   runtimePath: z.enum(['plugin', 'legacy']),
   agentId: z.string(),
   project: z.string().nullable(),
+  /** Session that began this one, as told or as inferred for a sub-agent of a harness. */
+  parentKey: z.string().nullable(),
+  harnessAgentId: z.string().nullable(),
   claimedAt: z.string(),
   lastSeenAt: z.string(),
   expiresAt: z.string(),
@@ -23,6 +33,13 @@ const existing = { unknownFields: 'ignore' } as const;
 export const daemonOperations = {
   ...hookOperations,
   ...memoryOperations,
+  ...transcriptOperations,
+  ...jobOperations,
+  ...synthesisOperations,
+  ...memoryLifecycleOperations,
+  ...daemonLogOperations,
+  ...configOperations,
+  ...workflowConfigOperations,
   daemonHealth: defineOperation({
     ...existing,
     id: 'daemonHealth',
@@ -66,8 +83,18 @@ export const daemonOperations = {
       agentsDir: z.string(),
       memoryDb: z.string(),
       memories: z.int(),
+      /** The index of recall; while it is being built, full-text search answers. */
+      index: z.object({ state: z.enum(['building', 'ready']), memories: z.int() }),
+      embedding: z.object({
+        provider: z.string(),
+        model: z.string().nullable(),
+        state: z.enum(['off', 'ready', 'failing']),
+        vectors: z.int(),
+      }),
       activeSessions: z.int(),
       bypassedSessions: z.int(),
+      /** Background work by state; what waits and what is dead can be seen at /api/jobs. */
+      jobs: JobCounts,
       config: z.object({ file: z.string().nullable(), problems: z.array(z.string()) }),
     }),
     errors: [],
@@ -94,7 +121,15 @@ export const daemonOperations = {
     summary: 'Agents with a folder or a place in the roster; `default` is always there.',
     input: z.object({}),
     output: z.object({
-      agents: z.array(z.object({ name: AgentName, model: z.string().optional(), provider: z.string().optional(), source: z.string() })),
+      agents: z.array(
+        z.object({
+          name: AgentName,
+          model: z.string().optional(),
+          provider: z.string().optional(),
+          limits: AgentLimits.optional(),
+          source: z.string(),
+        }),
+      ),
       count: z.int(),
     }),
     errors: [],

@@ -43,6 +43,20 @@ export const HookMemory = z.object({
 const hook = { method: 'POST', tag: 'hooks', role: 'agent', unknownFields: 'ignore', source: 'spec/hooks' } as const;
 const bypassed = z.literal(true).optional();
 
+/** What was said, kept raw. */
+const spoken = {
+  /** A transcript file of the harness; see memory.transcripts.roots for where it may lie. */
+  transcriptPath: optionalText(4_096),
+  /** Turns of a session that has no transcript file. */
+  transcript: z
+    .array(z.object({ role: z.string().max(64), content: z.string(), at: z.string().max(64).optional() }))
+    .max(100_000)
+    .optional(),
+};
+
+/** What became of it: turns that are new, turns of the session in all, and why a file was not read or not read whole. */
+const KeptTranscript = z.object({ stored: z.int(), total: z.int(), problem: z.string().optional() });
+
 export const hookOperations = {
   hookSessionStart: defineOperation({
     ...hook,
@@ -64,7 +78,11 @@ export const hookOperations = {
       memories: z.array(HookMemory),
       recentContext: z.string().optional(),
       inject: z.string(),
+      /** The same as inject, under its older name. */
+      context: z.string(),
       sessionKey: z.string().optional(),
+      /** The same as sessionKey, under its older name. */
+      sessionId: z.string().optional(),
       bypassed,
     }),
     errors: ['session_claimed'],
@@ -92,9 +110,9 @@ export const hookOperations = {
       memoryCount: z.int(),
       memories: z.array(HookMemory.extend({ score: z.number() })),
       /** False when nothing matched well: the inject says so. */
-      strong: z.boolean().optional(),
-      queryTerms: z.array(z.string()).optional(),
-      engine: z.string().optional(),
+      strong: z.boolean(),
+      queryTerms: z.array(z.string()),
+      engine: z.string(),
       bypassed,
     }),
     errors: ['session_claimed'],
@@ -106,16 +124,18 @@ export const hookOperations = {
     summary: 'A session ends: its claim is released, its transcript kept. Ending twice is fine.',
     input: z.object({
       ...caller,
-      transcriptPath: optionalText(4_096),
+      ...spoken,
       cwd: optionalText(4_096),
       reason: optionalText(256),
-      /** Turns of a session that has no transcript file. */
-      transcript: z
-        .array(z.object({ role: z.string(), content: z.string(), at: z.string().optional() }))
-        .max(100_000)
-        .optional(),
     }),
-    output: z.object({ memoriesSaved: z.int(), queued: z.boolean().optional(), jobId: z.string().optional(), bypassed }),
+    output: z.object({
+      memoriesSaved: z.int(),
+      /** Its turns wait to be read by a model. */
+      queued: z.boolean().optional(),
+      jobId: z.string().optional(),
+      transcript: KeptTranscript.optional(),
+      bypassed,
+    }),
     errors: [],
     bodyBytesMax: 64 * 1_048_576,
   }),
@@ -133,7 +153,7 @@ export const hookOperations = {
       memories: z.array(z.never()).optional(),
       bypassed,
     }),
-    errors: ['session_claimed', 'storage_failed'],
+    errors: ['session_claimed', 'memory_not_found', 'storage_failed'],
   }),
   hookRecall: defineOperation({
     ...hook,
@@ -145,8 +165,12 @@ export const hookOperations = {
       results: z.array(RecalledMemory),
       memories: z.array(RecalledMemory),
       count: z.int(),
-      strong: z.boolean().optional(),
-      method: z.string().optional(),
+      /** The results as text, one a line. */
+      message: z.string(),
+      strong: z.boolean(),
+      method: z.string(),
+      /** Why it is not the method that was configured. */
+      degraded: z.string().optional(),
       bypassed,
     }),
     errors: ['session_claimed'],
@@ -157,16 +181,23 @@ export const hookOperations = {
     path: '/api/hooks/pre-compaction',
     summary: 'Before context is compacted: the instruction for the summary.',
     input: z.object({ ...caller, sessionContext: optionalText(1_000_000), messageCount: z.int().min(0).optional() }),
-    output: z.object({ summaryPrompt: z.string(), guidelines: z.string(), instructions: z.string().optional(), bypassed }),
+    output: z.object({
+      summaryPrompt: z.string(),
+      guidelines: z.string(),
+      /** The same as summaryPrompt, under its older name. */
+      instructions: z.string(),
+      bypassed,
+    }),
     errors: ['session_claimed'],
   }),
   hookCompactionComplete: defineOperation({
     ...hook,
     id: 'hookCompactionComplete',
     path: '/api/hooks/compaction-complete',
-    summary: 'After compaction: the summary becomes a session_summary memory.',
-    input: z.object({ ...caller, summary: z.string().trim().min(1).max(1_000_000) }),
-    output: z.object({ success: z.literal(true), memoryId: z.string().optional(), bypassed }),
+    summary: 'After compaction: the summary becomes a session_summary memory and a node of the temporal graph.',
+    input: z.object({ ...caller, ...spoken, summary: z.string().trim().min(1).max(1_000_000) }),
+    output: z.object({ success: z.literal(true), memoryId: z.string().optional(), transcript: KeptTranscript.optional(), bypassed }),
     errors: ['session_claimed', 'storage_failed'],
+    bodyBytesMax: 64 * 1_048_576,
   }),
 };

@@ -43,9 +43,13 @@ export const logOperations = {
     output: z.object({
       session: SessionId,
       verified: z.boolean(),
+      /** Last signal that was trimmed, 0 when the log is whole: what is verified begins behind it. */
+      trimmedTo: z.int(),
       /** Signals compared and found equal. */
       signals: z.int(),
       digest: z.string(),
+      /** Versions of the statechart that wrote the log, in order; signals of another version than this program's are not replayed, their digests are checked. */
+      machines: z.array(z.object({ version: z.string(), digest: z.string(), fromSeq: z.int(), replayed: z.boolean() })),
       divergence: z.object({ seq: z.int(), what: z.string(), expected: z.unknown(), actual: z.unknown() }).nullable(),
     }),
     errors: ['session_not_found'],
@@ -65,7 +69,7 @@ export const logOperations = {
       /** Context of the statechart. */
       context: z.record(z.string(), z.unknown()),
     }),
-    errors: ['session_not_found', 'invalid_cursor'],
+    errors: ['session_not_found', 'invalid_cursor', 'log_trimmed'],
   }),
   diffSessions: defineOperation({
     ...log,
@@ -83,7 +87,7 @@ export const logOperations = {
       first: z.object({ a: SignalPlace, b: SignalPlace, differences: z.array(Difference) }).nullable(),
       state: z.array(Difference),
     }),
-    errors: ['session_not_found'],
+    errors: ['session_not_found', 'log_trimmed'],
   }),
   exportSession: defineOperation({
     ...log,
@@ -93,7 +97,38 @@ export const logOperations = {
     input: z.strictObject({ id: SessionId }),
     output: z.string(),
     contentType: 'application/x-ndjson; charset=utf-8',
-    errors: ['session_not_found', 'payload_too_large'],
+    errors: ['session_not_found', 'payload_too_large', 'log_trimmed'],
+  }),
+  trimSession: defineOperation({
+    ...log,
+    id: 'trimSession',
+    method: 'POST',
+    path: '/session/:id/trim',
+    role: 'admin',
+    summary:
+      'Drop the oldest signals of a log whose session is at rest; a checkpoint takes their place, after a proof that the state is the same.',
+    input: z
+      .strictObject({
+        id: SessionId,
+        /** Signals before this one go; at least as many stay as are needed to begin with an input. */
+        before: wholeNumber(2, Number.MAX_SAFE_INTEGER).optional(),
+        /** So many turns stay whole, and all before them goes. */
+        keepTurns: wholeNumber(1, 1_000_000).optional(),
+      })
+      .refine(({ before, keepTurns }) => (before === undefined) !== (keepTurns === undefined), {
+        message: 'say either before or keepTurns',
+      }),
+    output: z.object({
+      session: SessionId,
+      /** Signals that went; 0 when there was nothing to drop. */
+      dropped: z.int(),
+      /** Oldest signal the log has now. */
+      firstSeq: z.int(),
+      head: z.int(),
+      /** Of the state, the same before and after; null when nothing was dropped. */
+      stateDigest: z.string().nullable(),
+    }),
+    errors: ['session_not_found', 'turn_open', 'draining', 'session_fenced', 'storage_failed', 'log_divergence', 'overloaded'],
   }),
   importSession: defineOperation({
     ...log,

@@ -11,6 +11,16 @@ export const MEMORY_CHARS_MAX = 100_000;
 export const QUERY_CHARS_MAX = 10_000;
 export const RECALL_LIMIT_MAX = 100;
 export const RECALL_LIMIT = 10;
+/** Memories a query or filter chooses to be forgotten, unless said otherwise. */
+const FORGET_LIMIT = 20;
+
+/** A limit that is too small or too large is taken as the nearest one that is not: clients that exist send both. */
+export const clampedLimit = (value: number, max: number) =>
+  z.coerce
+    .number()
+    .int()
+    .transform((limit) => Math.min(Math.max(limit, 1), max))
+    .default(value);
 
 /** `a,b` or `["a","b"]`; stored as a list. */
 export const Tags = z.union([z.array(z.string().max(128)).max(64), z.string().max(4_096), z.null()]);
@@ -29,7 +39,12 @@ export const Memory = z.object({
   scope: Scope,
   project: z.string().nullable(),
   source_type: z.string(),
+  source_id: z.string().nullable(),
   session_id: z.string().nullable(),
+  /** The older memory this one took the place of. */
+  supersedes: z.string().nullable(),
+  /** The newer memory that took its place: it is still found, behind that one. */
+  superseded_by: z.string().nullable(),
   version: z.int(),
   created_at: z.string(),
   updated_at: z.string(),
@@ -38,12 +53,18 @@ export const Memory = z.object({
 export type Memory = z.output<typeof Memory>;
 
 export const MemoryHistoryEntry = z.object({
-  event: z.enum(['created', 'updated', 'deleted', 'recovered']),
+  event: z.enum(['created', 'updated', 'superseded', 'deleted', 'recovered']),
   version: z.int(),
   reason: z.string().nullable(),
   changedBy: z.string(),
+  /** operator, pipeline, harness, sdk or daemon, as the caller said. */
+  actorType: z.string().nullable(),
   oldContent: z.string().nullable(),
   newContent: z.string().nullable(),
+  /** What an update changed: content, type, importance, tags, pinned. */
+  changedFields: z.array(z.string()).nullable(),
+  sessionId: z.string().nullable(),
+  requestId: z.string().nullable(),
   createdAt: z.string(),
 });
 export type MemoryHistoryEntry = z.output<typeof MemoryHistoryEntry>;
@@ -65,15 +86,13 @@ export const MemoryFields = {
   createdAt: Timestamp.optional(),
   idempotencyKey: z.string().max(256).optional(),
   sessionKey: z.string().max(512).optional(),
+  /** Id of the older memory that this one takes the place of. */
+  supersedes: MemoryId.optional(),
 };
 
 export const RecallFilters = {
   query: z.string().max(QUERY_CHARS_MAX),
-  limit: z.coerce
-    .number()
-    .int()
-    .transform((limit) => Math.min(Math.max(limit, 1), RECALL_LIMIT_MAX))
-    .default(RECALL_LIMIT),
+  limit: clampedLimit(RECALL_LIMIT, RECALL_LIMIT_MAX),
   agentId: AgentName.optional(),
   project: z.string().max(4_096).optional(),
   type: z.string().max(64).optional(),
@@ -86,14 +105,32 @@ export const RecallFilters = {
   /** Least score in 0..1; `minScore` is accepted as well. */
   min_score: z.coerce.number().min(0).max(1).optional(),
   minScore: z.coerce.number().min(0).max(1).optional(),
+  /** Say with each result why it stands where it stands. */
+  explain: flag.optional(),
 };
 
+/** Why a result stands where it stands. */
+export const RecallExplanation = z.object({
+  /** What orders the results of one query; means nothing beyond it. */
+  relevance: z.number(),
+  /** Share of the query's weight that the memory holds, and that it holds together with its neighbours in the session. */
+  coverage: z.number(),
+  around: z.number(),
+  /** −1..1 of what ratings may move. */
+  feedback: z.number(),
+  /** Cosine to the query, where vectors were asked. */
+  likeness: z.number().nullable(),
+  /** Signs of relevance before their weights. */
+  features: z.record(z.string(), z.number()),
+});
+
 export const RecalledMemory = Memory.extend({
-  /** Absolute in 0..1: the share of the query's weight this memory covers; not relative to the best hit. */
+  /** Absolute in 0..1, not relative to the best hit: the share of the query's weight it covers, half of it together with its neighbours. */
   score: z.number(),
   source: z.string(),
   content_length: z.int(),
   truncated: z.boolean(),
+  explain: RecallExplanation.optional(),
 });
 export type RecalledMemory = z.output<typeof RecalledMemory>;
 
@@ -102,14 +139,16 @@ export const RecallAnswer = z.object({
   count: z.int(),
   query: z.string(),
   method: z.enum(['keyword', 'fts', 'hybrid', 'none']),
+  /** Why it is not the method that was configured. */
+  degraded: z.string().optional(),
   /** The best hit covers the query well enough to be trusted without a second look. */
   strong: z.boolean(),
 });
 export type RecallAnswer = z.output<typeof RecallAnswer>;
 
-const Changed = z.object({
+export const ChangedMemory = z.object({
   id: z.string(),
-  status: z.enum(['updated', 'no_changes', 'deleted']),
+  status: z.enum(['updated', 'no_changes', 'deleted', 'recovered']),
   success: z.literal(true),
   currentVersion: z.int(),
   newVersion: z.int(),
@@ -118,6 +157,11 @@ const Changed = z.object({
 
 /** Lenient towards clients that exist: unknown fields are ignored on every route here. */
 const existing = { tag: 'memory', unknownFields: 'ignore' } as const;
+
+/** Memories one call may change. */
+export const BATCH_MEMORIES_MAX = 200;
+export const REASON_CHARS_MAX = 2_000;
+const Reason = z.string().trim().min(1).max(REASON_CHARS_MAX);
 
 export const memoryOperations = {
   remember: defineOperation({
@@ -129,7 +173,7 @@ export const memoryOperations = {
     summary: 'Store a memory. The same content again is the same memory.',
     input: z.object({ ...MemoryFields, sourceType: z.string().max(64).optional(), sourceId: z.string().max(512).optional() }),
     output: Memory.extend({ embedded: z.boolean(), deduped: z.boolean().optional(), success: z.literal(true) }),
-    errors: ['storage_failed'],
+    errors: ['memory_not_found', 'storage_failed'],
     source: 'spec/mcp-server',
   }),
   recall: defineOperation({
@@ -138,7 +182,8 @@ export const memoryOperations = {
     method: 'POST',
     path: '/api/memory/recall',
     role: 'readonly',
-    summary: 'Search memories an agent may see: words joined by OR, best first, deleted ones never.',
+    summary: 'Search memories an agent may see, best first; forgotten and archived ones never.',
+    queryFields: ['explain'],
     input: z.object(RecallFilters),
     output: RecallAnswer,
     errors: ['storage_failed'],
@@ -165,7 +210,7 @@ export const memoryOperations = {
     summary: 'Change a memory; the reason is kept in its history.',
     input: z.object({
       id: MemoryId,
-      reason: z.string().trim().min(1).max(2_000),
+      reason: Reason,
       content: z.string().trim().min(1).max(MEMORY_CHARS_MAX).optional(),
       type: z.string().min(1).max(64).optional(),
       importance: z.number().min(0).max(1).optional(),
@@ -175,8 +220,8 @@ export const memoryOperations = {
       changed_by: z.string().max(256).optional(),
       agentId: AgentName.optional(),
     }),
-    output: Changed,
-    errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'memory_duplicate'],
+    output: ChangedMemory,
+    errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'duplicate_content_hash'],
     source: 'spec/mcp-server',
   }),
   deleteMemory: defineOperation({
@@ -188,12 +233,12 @@ export const memoryOperations = {
     summary: 'Forget a memory: kept, marked with the reason, never returned again.',
     input: z.object({
       id: MemoryId,
-      reason: z.string().trim().min(1).max(2_000),
+      reason: Reason,
       force: flag.optional(),
       if_version: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
       agentId: AgentName.optional(),
     }),
-    output: Changed,
+    output: ChangedMemory,
     errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'memory_pinned'],
     source: 'spec/mcp-server',
   }),
@@ -206,7 +251,7 @@ export const memoryOperations = {
     summary: 'Change one memory by id, or up to 200 by patches.',
     input: z.object({
       id: MemoryId.optional(),
-      reason: z.string().trim().min(1).max(2_000).optional(),
+      reason: Reason.optional(),
       content: z.string().trim().min(1).max(MEMORY_CHARS_MAX).optional(),
       type: z.string().min(1).max(64).optional(),
       importance: z.number().min(0).max(1).optional(),
@@ -217,7 +262,7 @@ export const memoryOperations = {
       agentId: AgentName.optional(),
       patches: z
         .array(z.looseObject({ id: MemoryId }))
-        .max(200)
+        .max(BATCH_MEMORIES_MAX)
         .optional(),
     }),
     output: z.object({
@@ -226,7 +271,7 @@ export const memoryOperations = {
       success: z.boolean(),
       results: z.array(z.looseObject({ id: z.string(), status: z.string() })),
     }),
-    errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'memory_duplicate'],
+    errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'duplicate_content_hash'],
     source: 'spec/native-runtime',
   }),
   forgetMemory: defineOperation({
@@ -235,13 +280,27 @@ export const memoryOperations = {
     method: 'POST',
     path: '/api/memory/forget',
     role: 'agent',
-    summary: 'Forget one memory by id, or up to 200 by ids with mode execute.',
+    summary: 'Forget one memory by id, or up to 200 by ids, query or filters: shown first, done with mode execute.',
     input: z.object({
       id: MemoryId.optional(),
-      ids: z.array(MemoryId).max(200).optional(),
+      ids: z.array(MemoryId).max(BATCH_MEMORIES_MAX).optional(),
+      query: z.string().max(QUERY_CHARS_MAX).optional(),
+      type: z.string().max(64).optional(),
+      tags: Tags.optional(),
+      who: z.string().max(256).optional(),
+      source_type: z.string().max(64).optional(),
+      since: Timestamp.optional(),
+      until: Timestamp.optional(),
+      /** Memories that a query or filter may choose. */
+      limit: clampedLimit(FORGET_LIMIT, BATCH_MEMORIES_MAX),
       mode: z.enum(['preview', 'execute']).optional(),
-      reason: z.string().trim().min(1).max(2_000).optional(),
+      reason: Reason.optional(),
       force: flag.optional(),
+      /** For a single memory. */
+      if_version: z.int().min(1).optional(),
+      /** From the preview; needed beyond 25 memories. */
+      confirm_token: z.string().max(128).optional(),
+      changed_by: z.string().max(256).optional(),
       agentId: AgentName.optional(),
     }),
     output: z.object({
@@ -250,8 +309,13 @@ export const memoryOperations = {
       deleted: z.int(),
       success: z.boolean(),
       results: z.array(z.looseObject({ id: z.string(), status: z.string() })),
+      /** Of a preview. */
+      count: z.int().optional(),
+      requiresConfirm: z.boolean().optional(),
+      confirmToken: z.string().optional(),
+      candidates: z.array(z.object({ id: z.string(), score: z.number(), pinned: z.boolean(), version: z.int() })).optional(),
     }),
-    errors: ['memory_not_found', 'memory_deleted', 'memory_pinned'],
+    errors: ['memory_not_found', 'memory_deleted', 'memory_pinned', 'version_conflict', 'confirmation_required'],
     source: 'spec/native-runtime',
   }),
 };

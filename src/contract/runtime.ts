@@ -4,6 +4,7 @@ import { defineOperation, flag } from './operation.ts';
 import { ModelInfo, ProviderInfo, ProviderStatus } from './provider.ts';
 import { sessionOperations } from './session-operations.ts';
 import { toolOperations } from './tool.ts';
+import { workflowOperations } from './workflow-operations.ts';
 
 export const GraphNode = z.object({
   id: z.string(),
@@ -43,6 +44,7 @@ const runtime = { tag: 'runtime' } as const;
 export const runtimeOperations = {
   ...sessionOperations,
   ...toolOperations,
+  ...workflowOperations,
   listProviders: defineOperation({
     ...runtime,
     tag: 'providers',
@@ -195,7 +197,14 @@ export const runtimeOperations = {
       uptimeMs: z.number(),
       daemon: z.object({ url: z.string(), reachable: z.boolean() }),
       provider: z.string(),
-      sessions: z.object({ alive: z.int(), byState: z.record(z.string(), z.int()) }),
+      sessions: z.object({
+        alive: z.int(),
+        /** Put aside until somebody resumes them. */
+        quarantined: z.int(),
+        /** Restarted since the start because a state outlived its budget: a bug of this program. */
+        stuck: z.int(),
+        byState: z.record(z.string(), z.int()),
+      }),
       eventLoopDelayMs: z.object({ p50: z.number(), p99: z.number() }),
       rssBytes: z.int(),
     }),

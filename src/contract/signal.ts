@@ -23,6 +23,10 @@ export const SignalSource = z.strictObject({
 });
 export type SignalSource = z.output<typeof SignalSource>;
 
+/** A signal of any stream that something in another stream is put down to. */
+export const CauseRef = z.object({ signal: z.string(), root: z.string(), depth: z.int().min(0) });
+export type CauseRef = z.output<typeof CauseRef>;
+
 /** One recorded fact. Order is `seq` within a stream and `gseq` over all of them; the timestamp is for people. */
 export const Signal = z.strictObject({
   v: z.literal(1),

@@ -2,12 +2,11 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { RequestContext } from '../core/operation-call.ts';
+import { parseTraceparent } from '../core/trace-context.ts';
 
 /** Longest `x-signet-actor` that is kept. */
 const ACTOR_CHARS_MAX = 128;
 const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/;
-/** W3C trace context, version 00 and later. */
-const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 const idPrefix = `req_${randomBytes(6).toString('hex')}`;
 let idCounter = 0;
@@ -24,7 +23,7 @@ export function requestIdOf(request: IncomingMessage): string {
 export function echoIds(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id);
   const traceparent = request.raw.headers.traceparent;
-  if (typeof traceparent === 'string' && TRACEPARENT.test(traceparent)) reply.header('traceparent', traceparent);
+  if (typeof traceparent === 'string' && parseTraceparent(traceparent)) reply.header('traceparent', traceparent);
 }
 
 /** The context of one request. Its abort signal is made when first asked for: most handlers never do. */

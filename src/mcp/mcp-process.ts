@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { McpServer } from '../contract/tool.ts';
 import type { Logger } from '../core/logger.ts';
+import { createLineReader } from './line-reader.ts';
 
 /** Longest message of a server in bytes; a longer one ends the connection. */
 export const MESSAGE_BYTES_MAX = 16_777_216;
@@ -21,31 +22,27 @@ const INHERITED = ['HOME', 'LANG', 'LC_ALL', 'LOGNAME', 'PATH', 'SHELL', 'TERM',
  * ours, the whole group goes: a server started by `npx` or a shell is a grandchild.
  */
 export async function createProcessTransport(config: McpServer & { readonly command: string }, log: Logger): Promise<Transport> {
-  const { ReadBuffer, serializeMessage } = await import('@modelcontextprotocol/sdk/shared/stdio.js');
-  const received = new ReadBuffer({ maxBufferSize: MESSAGE_BYTES_MAX });
+  const { deserializeMessage, serializeMessage } = await import('@modelcontextprotocol/sdk/shared/stdio.js');
+  const linesOf = createLineReader(MESSAGE_BYTES_MAX);
   let child: ChildProcessWithoutNullStreams | undefined;
   let closing: Promise<void> | undefined;
 
   const read = (chunk: Buffer): void => {
     try {
-      received.append(chunk);
+      for (const line of linesOf(chunk)) deliver(line);
     } catch (error) {
+      // Nothing it says after that has a meaning, and it is not to go on talking until it has ended.
+      child?.stdout.destroy();
       transport.onerror?.(asError(error));
       void transport.close();
-      return;
     }
-    for (let isMore = true; isMore; ) isMore = deliver();
   };
-  /** One message; false when there is no whole one left. */
-  const deliver = (): boolean => {
+  const deliver = (line: string): void => {
     try {
-      const message = received.readMessage();
-      if (message) transport.onmessage?.(message);
-      return message !== null;
+      transport.onmessage?.(deserializeMessage(line));
     } catch (error) {
       // A line that is no message, such as a greeting, is skipped.
       transport.onerror?.(asError(error));
-      return true;
     }
   };
 

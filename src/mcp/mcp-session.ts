@@ -76,7 +76,13 @@ export async function openMcpSession(config: McpServer, options: SessionOptions)
 }
 
 async function createSession(client: Client, transport: Transport): Promise<McpSession> {
-  const { CallToolResultSchema, ListToolsResultSchema } = await import('@modelcontextprotocol/sdk/types.js');
+  const { CallToolResultSchema, ListToolsResultSchema, ProgressNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js');
+  // Not the SDK's onprogress: it forgets the listener when the result is read, and a last progress that came with the result is lost.
+  const listeners = new Map<string | number, ToolContext['progress']>();
+  client.setNotificationHandler(ProgressNotificationSchema, ({ params: { progressToken, message, progress, total } }) => {
+    listeners.get(progressToken)?.(message ?? '', total ? progress / total : undefined);
+  });
+  let calls = 0;
   let isGone = false;
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
@@ -101,12 +107,18 @@ async function createSession(client: Client, transport: Transport): Promise<McpS
       return tools.slice(0, LISTED_TOOLS_MAX);
     },
     async call(name, input, context) {
-      const params = { name, arguments: input as Record<string, unknown>, _meta: { [CALL_KEY_META]: context.callKey } };
-      return client.request({ method: 'tools/call', params }, CallToolResultSchema, {
-        signal: context.signal,
-        timeout: TOOL_TIMEOUT_MS_MAX, // The caller's signal holds the deadline; the SDK's own default of a minute must not come first.
-        onprogress: ({ message, progress, total }) => context.progress(message ?? '', total ? progress / total : undefined),
-      });
+      const progressToken = ++calls;
+      const _meta = { [CALL_KEY_META]: context.callKey, progressToken };
+      const params = { name, arguments: input as Record<string, unknown>, _meta };
+      listeners.set(progressToken, context.progress);
+      try {
+        return await client.request({ method: 'tools/call', params }, CallToolResultSchema, {
+          signal: context.signal,
+          timeout: TOOL_TIMEOUT_MS_MAX, // The caller's signal holds the deadline; the SDK's own default of a minute must not come first.
+        });
+      } finally {
+        listeners.delete(progressToken);
+      }
     },
     drop() {
       closing ??= close();

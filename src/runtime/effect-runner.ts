@@ -2,7 +2,7 @@ import type { Pending } from '../../machines/session-context.ts';
 import type { Clock } from '../core/clock.ts';
 import { isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import { obligationsOf } from './obligations.ts';
+import { type OwedTimer, obligationsOf } from './obligations.ts';
 import type { InputDraft, SessionCore } from './session-state.ts';
 
 /** Longest wait setTimeout takes; longer ones are set again; unit: milliseconds. */
@@ -18,6 +18,8 @@ interface Ports {
 
 /** Why an effect's signal aborts when its session no longer owes the work. */
 export const NOT_OWED = new DOMException('the session no longer owes this work', 'AbortError');
+/** Why it aborts when the session leaves memory and still owes the work. */
+const LET_GO = new DOMException('the session leaves memory', 'AbortError');
 
 /** Keeps what runs for one session equal to what its state owes. */
 export class EffectRunner {
@@ -26,6 +28,7 @@ export class EffectRunner {
   readonly #ports: Ports;
   readonly #running = new Map<string, AbortController>();
   readonly #timers = new Map<string, { dueAt: number; timer: NodeJS.Timeout }>();
+  #reports = 0;
   #closed = false;
 
   constructor(clock: Clock, logger: Logger, ports: Ports) {
@@ -34,8 +37,14 @@ export class EffectRunner {
     this.#ports = ports;
   }
 
+  /** Nothing that is owed runs. What was given up and does not hear it keeps nobody. */
   get idle(): boolean {
-    return this.#running.size === 0;
+    return [...this.#running.values()].every((controller) => controller.signal.aborted);
+  }
+
+  /** An outcome is there, and the log has not taken it yet. */
+  get recording(): boolean {
+    return this.#reports > 0;
   }
 
   /** Start what is owed and not running, abort what runs and is not owed. */
@@ -52,7 +61,7 @@ export class EffectRunner {
   /** Aborts everything; what comes back later is dropped, the log still owes it. */
   close(): void {
     this.#closed = true;
-    for (const controller of this.#running.values()) controller.abort(NOT_OWED);
+    for (const controller of this.#running.values()) controller.abort(LET_GO);
     for (const { timer } of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
   }
@@ -83,37 +92,43 @@ export class EffectRunner {
 
   /** An outcome is offered until the log takes it: a full disk must not lose a finished tool call. */
   async #report(drafts: readonly InputDraft[], holds?: (core: SessionCore) => boolean): Promise<void> {
-    while (!this.#closed && drafts.length > 0) {
-      try {
-        await this.#ports.report(drafts, holds);
-        return;
-      } catch (error) {
-        if (!isAppError(error, 'storage_failed') && !isAppError(error, 'overloaded')) throw error;
-        this.#logger.warn({ err: error }, 'the log did not take an outcome; it is offered again');
+    this.#reports += 1;
+    try {
+      while (!this.#closed && drafts.length > 0 && !(await this.#offer(drafts, holds))) {
         await new Promise((resolve) => setTimeout(resolve, REPORT_RETRY_MS));
       }
+    } finally {
+      this.#reports -= 1;
     }
   }
 
-  #setTimers(timers: ReturnType<typeof obligationsOf>['timers']): void {
+  async #offer(drafts: readonly InputDraft[], holds?: (core: SessionCore) => boolean): Promise<boolean> {
+    try {
+      await this.#ports.report(drafts, holds);
+      return true;
+    } catch (error) {
+      if (!isAppError(error, 'storage_failed') && !isAppError(error, 'overloaded')) throw error;
+      this.#logger.warn({ err: error }, 'the log did not take an outcome; it is offered again');
+      return false;
+    }
+  }
+
+  #setTimers(timers: readonly OwedTimer[]): void {
     const wanted = new Map(timers.map((timer) => [timer.id, timer]));
     for (const [id, { dueAt, timer }] of this.#timers) {
       if (wanted.get(id)?.dueAt === dueAt) continue;
       clearTimeout(timer);
       this.#timers.delete(id);
     }
-    for (const { id, dueAt, fires } of timers) if (!this.#timers.has(id)) this.#arm(id, dueAt, fires);
+    for (const timer of timers) if (!this.#timers.has(timer.id)) this.#arm(timer);
   }
 
-  #arm(id: string, dueAt: number, fires: 'timer:fired' | 'tool:approval:resolved'): void {
+  #arm({ id, dueAt, fires }: OwedTimer): void {
     const wait = Math.min(Math.max(0, dueAt - this.#clock.now()), TIMER_MS_MAX);
     const timer = setTimeout(() => {
-      if (this.#clock.now() < dueAt) return this.#arm(id, dueAt, fires);
+      if (this.#clock.now() < dueAt) return this.#arm({ id, dueAt, fires });
       this.#timers.delete(id);
-      const draft: InputDraft =
-        fires === 'timer:fired'
-          ? { name: 'timer:fired', payload: { id } }
-          : { name: 'tool:approval:resolved', payload: { id, decision: 'deny', by: 'expiry', message: 'nobody decided in time' } };
+      const draft = draftOf(id, fires);
       // Between this moment and the commit the wait may end otherwise, and another one of the same name begin.
       const holds = ({ snapshot }: SessionCore) => obligationsOf(snapshot).timers.some((owed) => owed.id === id && owed.dueAt === dueAt);
       void this.#report([draft], holds).catch((error: unknown) => {
@@ -124,6 +139,12 @@ export class EffectRunner {
     timer.unref();
     this.#timers.set(id, { dueAt, timer });
   }
+}
+
+function draftOf(id: string, fires: OwedTimer['fires']): InputDraft {
+  if (fires === 'timer:fired') return { name: 'timer:fired', payload: { id } };
+  const decision = fires === 'approval:allow' ? 'once' : 'deny';
+  return { name: 'tool:approval:resolved', payload: { id, decision, by: 'expiry', message: 'nobody decided in time' } };
 }
 
 function brokenOutcome(pending: Pending): InputDraft {

@@ -1,21 +1,22 @@
+import type { PayloadOf } from '../contract/catalog.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import type { Session } from '../contract/session.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
 import type { Signal } from '../contract/signal.ts';
 import { newId } from '../core/clock.ts';
-import { AppError } from '../core/errors.ts';
+import { AppError, isAppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import { sessionMachineRef } from './machine-service.ts';
 import { chooseModel } from './model-choice.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
-import { foldSession } from './session-fold.ts';
+import { foldSession, logTrimmed } from './session-fold.ts';
 import { takeSeed } from './session-seed.ts';
 import { requireAgent } from './session-service.ts';
 import type { InputDraft } from './session-state.ts';
 
 type Input = ParsedInputOf<(typeof sessionOperations)['forkSession']>;
 
-/** POST /session/:id/fork. The parent is read, never touched. */
+/** POST /session/:id/fork. The parent is read, and told of it; nothing else of it changes. */
 export async function forkSession(deps: RuntimeDeps, input: Input, context: RequestContext): Promise<Session> {
   const { id, replaceInput } = input;
   const replaced = replaceInput && (await inputAt(deps, id, input.at));
@@ -56,6 +57,7 @@ export async function forkSession(deps: RuntimeDeps, input: Input, context: Requ
     },
     context.client,
   );
+  await noteFork(deps, id, { into: session, atSeq: folded.core.seq });
   if (replaced) {
     const draft = {
       name: replaced.name,
@@ -67,10 +69,21 @@ export async function forkSession(deps: RuntimeDeps, input: Input, context: Requ
   return host.view.session;
 }
 
+/** In the log of the parent too, unless that has ended and is closed. The fork stands either way. */
+async function noteFork({ supervisor, logger }: RuntimeDeps, id: string, payload: PayloadOf<'session:forked'>): Promise<void> {
+  try {
+    const parent = await supervisor.get(id);
+    await parent.handle(() => [{ name: 'session:forked', payload }]);
+  } catch (error) {
+    if (!isAppError(error, 'session_ended')) logger.warn({ err: error, session: id, fork: payload.into }, 'the fork could not be noted');
+  }
+}
+
 async function inputAt(deps: RuntimeDeps, id: string, at: number | undefined): Promise<Signal> {
   if (at === undefined || at < 2)
     throw new AppError('invalid_request', { detail: 'replaceInput needs at: the number of the input signal it replaces' });
   const signal = (await deps.log.read(`session:${id}`, at - 1, 1))[0];
+  if (signal && signal.seq > at) throw logTrimmed(id, signal.seq - 1);
   if (signal?.source.kind === 'input') return signal;
   const found = signal ? `a ${signal.source.kind} signal (${signal.name})` : 'not there';
   throw new AppError('invalid_request', {

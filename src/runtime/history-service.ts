@@ -2,7 +2,7 @@ import type { ParsedInputOf } from '../contract/operation.ts';
 import type { MessageView } from '../contract/session.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
 import type { Signal } from '../contract/signal.ts';
-import { type ConversationEntry, EMPTY_CONVERSATION, foldConversation } from '../core/conversation.ts';
+import type { ConversationEntry } from '../core/conversation.ts';
 import { AppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import { compilePatterns, parsePatternList } from '../core/signal-pattern.ts';
@@ -23,7 +23,7 @@ export function createHistoryService(deps: RuntimeDeps) {
   return {
     async messages({ id, limit, before, after }: Input<'listMessages'>, context: RequestContext): Promise<MessageView[]> {
       await supervisor.view(id);
-      const entries = supervisor.peek(id)?.core.conversation.entries ?? (await foldEntries(deps, id));
+      const entries = supervisor.peek(id)?.core.conversation.entries ?? (await foldSession(log, id)).core.conversation.entries;
       const fitting = entries.filter((entry) => (before === undefined || entry.seq < before) && (after === undefined || entry.seq > after));
       // Without `after` the newest page is meant; its older neighbour is what Link leads to.
       const page = after === undefined ? fitting.slice(-limit) : fitting.slice(0, limit);
@@ -35,7 +35,7 @@ export function createHistoryService(deps: RuntimeDeps) {
     },
 
     async stateAt({ id, at }: Input<'sessionStateAt'>) {
-      const { core, view } = await foldSession(log, id, at);
+      const { core, view } = await foldSession(log, id, at, { check: at === undefined });
       if (at !== undefined && core.seq < at)
         throw new AppError('invalid_cursor', { detail: `session ${id} has ${core.seq} signals, not ${at}` });
       const { session } = view;
@@ -49,13 +49,15 @@ export function createHistoryService(deps: RuntimeDeps) {
       };
     },
 
-    async events({ id, after, limit, events }: Input<'listEvents'>): Promise<{ items: Signal[]; next: number | null; head: number }> {
+    async events({ id, after, limit, events }: Input<'listEvents'>) {
       const { session } = await supervisor.view(id);
       const wants = events === undefined ? () => true : compilePatterns(parsePatternList(events), '/events');
       const items: Signal[] = [];
       let seq = after;
+      let gap: { from: number; to: number } | null = null;
       for (let page = 0; page < PAGES_SEARCHED_MAX && items.length < limit && seq < session.seq; page += 1) {
         const signals = await log.read(`session:${id}`, seq, Math.min(PAGE_SIGNALS, events === undefined ? limit : PAGE_SIGNALS));
+        if (page === 0 && signals[0] && signals[0].seq > after + 1) gap = { from: after + 1, to: signals[0].seq - 1 };
         for (const signal of signals) {
           if (items.length >= limit) break;
           seq = signal.seq;
@@ -63,20 +65,9 @@ export function createHistoryService(deps: RuntimeDeps) {
         }
         if (signals.length === 0) break;
       }
-      return { items, next: seq < session.seq ? seq : null, head: session.seq };
+      return { items, next: seq < session.seq ? seq : null, head: session.seq, ...(gap ? { gap } : {}) };
     },
   };
-}
-
-async function foldEntries(deps: RuntimeDeps, id: string): Promise<readonly ConversationEntry[]> {
-  let conversation = EMPTY_CONVERSATION;
-  let seq = 0;
-  for (;;) {
-    const page = await deps.log.read(`session:${id}`, seq, PAGE_SIGNALS);
-    for (const signal of page) conversation = foldConversation(conversation, signal);
-    if (page.length < PAGE_SIGNALS) return conversation.entries;
-    seq = page.at(-1)!.seq;
-  }
 }
 
 function messageOf(entry: ConversationEntry): MessageView {

@@ -8,12 +8,14 @@ import { createLogCheck, headerOf, logLine, refused } from '../core/log-file.ts'
 import type { RequestContext } from '../core/operation-call.ts';
 import { createView, foldView, type SessionView } from '../core/session-view.ts';
 import type { SignalLog } from '../core/signal-log.ts';
+import { atBoundary } from './machine-upgrade.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 import { cardAfter, SETTLED_STATES } from './session-card.ts';
 import { foldCore } from './session-core.ts';
 import { foldSession, sessionNotFound } from './session-fold.ts';
 import { SNAPSHOT_SIGNALS, takeSnapshot } from './session-snapshot.ts';
 import type { FoldedSession, SessionCore } from './session-state.ts';
+import { trimSession } from './trim-service.ts';
 
 type Ops = typeof logOperations;
 type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
@@ -31,6 +33,7 @@ export function createLogService(deps: RuntimeDeps) {
   let importing = false;
   return {
     diff: (input: Input<'diffSessions'>) => diff(deps, input),
+    trim: ({ id, ...wish }: Input<'trimSession'>) => trimSession(deps, id, wish),
     exportLog: (input: Input<'exportSession'>, context: RequestContext) => exportLog(deps, input.id, context),
     async importLog(input: Input<'importSession'>) {
       deps.supervisor.refuseWhenDraining();
@@ -49,6 +52,7 @@ export function createLogService(deps: RuntimeDeps) {
 async function diff(deps: RuntimeDeps, { id, with: other }: Input<'diffSessions'>) {
   const [a, b] = [await deps.supervisor.view(id), await deps.supervisor.view(other)];
   const [seqA, seqB] = [a.session.seq, b.session.seq];
+  await Promise.all([id, other].map((session) => requireWhole(deps.log, session)));
   const comparison = createComparison(id, other);
   const [left, right] = [readConduct(deps.log, id, seqA), readConduct(deps.log, other, seqB)];
   for (;;) {
@@ -83,6 +87,7 @@ async function stateOf(log: SignalLog, id: string, until: number): Promise<unkno
 async function exportLog({ supervisor, log }: RuntimeDeps, id: string, { signal }: RequestContext): Promise<string> {
   const { session } = await supervisor.view(id);
   const until = session.seq;
+  await requireWhole(log, id);
   const [created] = await log.read(`session:${id}`, 0, 1);
   const [last] = await log.read(`session:${id}`, until - 1, 1);
   if (!created || !last) throw sessionNotFound(id);
@@ -100,6 +105,15 @@ async function exportLog({ supervisor, log }: RuntimeDeps, id: string, { signal 
     parts.push(part);
   }
   return parts.join('');
+}
+
+/** A fork carries the state in itself, so it can go where a log without its beginning cannot. @throws AppError `log_trimmed` */
+async function requireWhole(log: SignalLog, id: string): Promise<void> {
+  const checkpoint = await log.loadCheckpoint(`session:${id}`);
+  if (!checkpoint) return;
+  throw new AppError('log_trimmed', {
+    detail: `signals 1 to ${checkpoint.seq} of session ${id} were trimmed; fork it, the log of the fork is whole`,
+  });
 }
 
 /** All or nothing: the log is checked and folded first and appended in one commit, so a refusal or a crash leaves no trace. */
@@ -156,7 +170,7 @@ async function checkAndFold(header: LogHeader, values: readonly unknown[]): Prom
   check.finish();
   if (!core || !view || view.session.id !== header.session)
     throw refused(2, `the first signal creates session ${view?.session.id}, not ${header.session}`);
-  return { core, view, signals };
+  return { ...atBoundary({ core, view }), signals };
 }
 
 /** Work that was under way elsewhere must not go on here by itself, perhaps a second time. */

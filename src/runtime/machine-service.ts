@@ -3,6 +3,7 @@ import type { AnyStateMachine } from 'xstate';
 import { statechartGraph, statechartMermaid } from '../../machines/graph.ts';
 import { sessionMachine } from '../../machines/session.machine.ts';
 import { supervisorMachine } from '../../machines/supervisor.machine.ts';
+import { workflowMachine } from '../../machines/workflow.machine.ts';
 import type { MachineGraph, MachineRef } from '../contract/runtime.ts';
 import { AppError } from '../core/errors.ts';
 import type { SessionView } from '../core/session-view.ts';
@@ -17,7 +18,9 @@ let known: ReadonlyMap<string, Statechart> | null = null;
 
 /** The statecharts of this program by id; walked once. */
 function statecharts(): ReadonlyMap<string, Statechart> {
-  known ??= new Map([sessionMachine, supervisorMachine].map((machine) => [machine.id, describe(machine as unknown as AnyStateMachine)]));
+  known ??= new Map(
+    [sessionMachine, supervisorMachine, workflowMachine].map((machine) => [machine.id, describe(machine as unknown as AnyStateMachine)]),
+  );
   return known;
 }
 

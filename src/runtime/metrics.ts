@@ -19,6 +19,9 @@ export interface MetricSources {
   readonly countCards: () => Promise<Record<string, number>>;
   readonly alive: () => number;
   readonly queued: () => number;
+  readonly quarantined: () => number;
+  /** Since the start. */
+  readonly stuck: () => number;
 }
 
 /** Numbers for Prometheus, folded from the same signals everything else is. */
@@ -62,6 +65,12 @@ function createCounters(registry: Registry) {
     calls: new Counter({ name: 'signet_model_calls_total', help: 'Model calls by outcome', labelNames: ['outcome'], registers }),
     tools: new Counter({ name: 'signet_tool_calls_total', help: 'Tool calls by outcome', labelNames: ['outcome'], registers }),
     restarts: new Counter({ name: 'signet_session_restarts_total', help: 'Crashed sessions that were started again', registers }),
+    limits: new Counter({
+      name: 'signet_limits_met_total',
+      help: 'Limits met by what came of it',
+      labelNames: ['kind', 'action'],
+      registers,
+    }),
     signals: new Counter({ name: 'signet_signals_total', help: 'Signals committed', registers }),
     dwell: new Histogram({
       name: 'signet_state_seconds',
@@ -95,6 +104,12 @@ function createGauges(registry: Registry, sources: MetricSources, delay: ReturnT
     },
   });
   gauge('signet_sessions_in_memory', 'Sessions with an actor', sources.alive);
+  gauge('signet_sessions_quarantined', 'Sessions put aside until somebody resumes them', sources.quarantined);
+  gauge(
+    'signet_sessions_stuck',
+    'Sessions restarted since the start because a state outlived its budget; more than none is a bug',
+    sources.stuck,
+  );
   gauge('signet_prompts_queued', 'Prompts that wait for their turn', sources.queued);
   gauge('signet_event_loop_delay_p99_seconds', 'Event loop delay since the last look', () => {
     const seconds = delay.percentile(99) / NANOSECONDS_PER_SECOND;
@@ -118,6 +133,7 @@ const OBSERVERS: Readonly<Record<string, Observer>> = {
   'harness:error': (counters, { code }: PayloadOf<'harness:error'>) => counters.calls.inc({ outcome: code }),
   'tool:result': (counters, { isError }: PayloadOf<'tool:result'>) => counters.tools.inc({ outcome: isError ? 'error' : 'ok' }),
   'supervisor:child:restarted': (counters) => counters.restarts.inc(),
+  'supervisor:limit': (counters, { kind, action }: PayloadOf<'supervisor:limit'>) => counters.limits.inc({ kind, action }),
   'session:transition': (counters, { from, dwellMs }: PayloadOf<'session:transition'>) => {
     if (from[0]) counters.dwell.observe({ state: from[0] }, dwellMs / MS_PER_SECOND);
   },

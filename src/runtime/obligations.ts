@@ -1,12 +1,19 @@
 import type { Pending } from '../../machines/session-context.ts';
 import type { SessionSnapshot } from './session-state.ts';
 
+export interface OwedTimer {
+  readonly id: string;
+  readonly dueAt: number;
+  /** An approval nobody decided is decided by its policy. */
+  readonly fires: 'timer:fired' | 'approval:allow' | 'approval:deny';
+}
+
 export interface Obligations {
   /** Work that must be under way: started when it is not, aborted when it is and no longer stands here. */
   readonly effects: readonly Pending[];
   /** Work that must come to an end: aborted when it runs, reported as aborted when it does not. */
   readonly settle: readonly Pending[];
-  readonly timers: readonly { readonly id: string; readonly dueAt: number; readonly fires: 'timer:fired' | 'tool:approval:resolved' }[];
+  readonly timers: readonly OwedTimer[];
 }
 
 const NOTHING: Obligations = { effects: [], settle: [], timers: [] };
@@ -25,7 +32,8 @@ export function obligationsOf(snapshot: SessionSnapshot): Obligations {
   if (context.turn) timers.push(timer('turn', context.turn.deadlineAt));
   if (context.dueAt !== null) timers.push(timer('backoff', context.dueAt));
   for (const call of context.calls) {
-    if (call.state === 'waiting') timers.push({ id: call.id, dueAt: call.expiresAt, fires: 'tool:approval:resolved' as const });
+    if (call.state === 'waiting')
+      timers.push({ id: call.id, dueAt: call.expiresAt, fires: `approval:${call.onExpiry ?? 'deny'}` as const });
   }
   return { effects: context.pending, settle: [], timers };
 }

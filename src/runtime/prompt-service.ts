@@ -5,18 +5,20 @@ import { PromptId } from '../contract/ids.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import type { PromptAnswer, PromptState, ToolResult } from '../contract/session.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
-import type { Signal } from '../contract/signal.ts';
+import type { CauseRef, Signal } from '../contract/signal.ts';
 import { newId } from '../core/clock.ts';
-import { AppError } from '../core/errors.ts';
+import { AppError, isAppError } from '../core/errors.ts';
 import { parseJsonAnswer } from '../core/json-answer.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import type { PromptView, SessionView } from '../core/session-view.ts';
 import { canonicalJson } from '../core/signal-seal.ts';
+import { parseTraceparent } from '../core/trace-context.ts';
 import { compileInputCheck } from '../tools/tool-input.ts';
 import { chooseModel } from './model-choice.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
+import { logTrimmed } from './session-fold.ts';
 import type { SessionHost } from './session-host.ts';
-import { refuseEnded } from './session-service.ts';
+import { refuseEnded } from './session-stop.ts';
 
 type Ops = typeof sessionOperations;
 type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
@@ -31,12 +33,12 @@ const CHARS_PER_TOKEN = 4;
 export function createPromptService(deps: RuntimeDeps) {
   const { supervisor } = deps;
   return {
-    async prompt({ id, async: background, ...input }: Input<'prompt'>, context: RequestContext): Promise<PromptAnswer> {
-      supervisor.refuseWhenDraining();
+    async prompt({ id, async: background, ...input }: Input<'prompt'>, context: RequestContext, cause?: CauseRef): Promise<PromptAnswer> {
+      supervisor.admit();
       const promptId = input.promptId ?? headerKey(context) ?? newId('prm');
       const host = await hostFor(deps, id, promptId);
       if ('answered' in host) return host.answered;
-      await submit(deps, host, promptId, input, context.client);
+      await submit(deps, host, promptId, input, { client: context.client, cause, traceparent: context.header('traceparent') });
       const detached = background || /\brespond-async\b/.test(context.header('prefer') ?? '');
       if (detached && isRunning(host.view, promptId)) {
         context.reply.status(202);
@@ -52,7 +54,10 @@ export function createPromptService(deps: RuntimeDeps) {
     async getPrompt({ id, promptId }: Input<'getPrompt'>): Promise<PromptState & { answer: PromptAnswer | null }> {
       const prompt = find(await supervisor.view(id), promptId);
       const { bodyDigest: _digest, ...state } = prompt;
-      return { ...state, answer: prompt.endSeq !== null && prompt.turn !== null ? await readAnswer(deps, id, prompt) : null };
+      return {
+        ...state,
+        answer: prompt.endSeq !== null && prompt.turn !== null ? await readAnswer(deps, id, prompt).catch(goneAnswer) : null,
+      };
     },
 
     async cancelPrompt({ id, promptId }: Input<'cancelPrompt'>, context: RequestContext): Promise<PromptState> {
@@ -100,7 +105,7 @@ async function submit(
   host: SessionHost,
   promptId: string,
   input: Omit<Input<'prompt'>, 'id' | 'async'>,
-  client: string,
+  { client, cause, traceparent }: { client: string; cause: CauseRef | undefined; traceparent: string | undefined },
 ): Promise<void> {
   const { promptId: _given, ...body } = input;
   const bodyDigest = hash('sha256', canonicalJson(body), 'base64url');
@@ -130,6 +135,8 @@ async function submit(
       ...(input.timeoutMs === undefined ? {} : { timeoutMs: input.timeoutMs }),
       ...tools,
       bodyDigest,
+      ...(parseTraceparent(traceparent) ? { traceparent } : {}),
+      ...(cause ? { cause } : {}),
     };
     return [{ name: 'prompt:received', payload, client }];
   });
@@ -185,6 +192,12 @@ async function answerOrThrow(deps: RuntimeDeps, session: string, prompt: PromptV
   }
 }
 
+/** Of a prompt whose signals were trimmed the state is known, the answer is not. */
+function goneAnswer(error: unknown): null {
+  if (isAppError(error, 'log_trimmed')) return null;
+  throw error;
+}
+
 /** Put together from the log, so that it is the same whenever and wherever it is asked for. */
 async function readAnswer(deps: RuntimeDeps, session: string, prompt: PromptView): Promise<PromptAnswer> {
   const answer = emptyAnswer(prompt);
@@ -196,6 +209,7 @@ async function readAnswer(deps: RuntimeDeps, session: string, prompt: PromptView
     const recent = deps.hub.recentAfter(session, seq, ANSWER_PAGE_SIGNALS);
     const page = recent?.length ? recent : await deps.log.read(`session:${session}`, seq, ANSWER_PAGE_SIGNALS);
     if (page.length === 0) break;
+    if (page[0]!.seq > seq + 1) throw logTrimmed(session, page[0]!.seq - 1);
     for (const signal of page) if (signal.seq <= prompt.endSeq) foldAnswer(answer, calls, signal, prompt.turn);
     seq = page.at(-1)!.seq;
   }

@@ -7,25 +7,33 @@ import { createHistoryService } from './history-service.ts';
 import { createLogService } from './log-service.ts';
 import { liveMachine, machineGraph, machineMermaid, machineRefs } from './machine-service.ts';
 import { listModels } from './model-list.ts';
-import { createPromptService } from './prompt-service.ts';
+import type { PromptService } from './prompt-service.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
-import { createSessionService } from './session-service.ts';
+import type { SessionService } from './session-service.ts';
 import type { createStatusService } from './status-service.ts';
 import { callToolDirectly } from './tool-handlers.ts';
 import { verifySession } from './verify.ts';
+import { createWorkflowHandlers } from './workflow/workflow-handlers.ts';
+import type { WorkflowService } from './workflow/workflow-service.ts';
 
-type Streams = 'streamSession' | 'streamAll' | 'socket' | 'runtimeOpenapi';
+type Streams = 'streamSession' | 'streamWorkflow' | 'streamAll' | 'socket' | 'runtimeOpenapi';
 export type RuntimeHandlers = Handlers<Omit<RuntimeOperations, Streams>>;
 
+export interface RuntimeServices {
+  readonly sessions: SessionService;
+  readonly prompts: PromptService;
+  readonly workflows: WorkflowService;
+  readonly status: ReturnType<typeof createStatusService>;
+}
+
 /** Operation → handler. */
-export function createRuntimeHandlers(deps: RuntimeDeps, status: ReturnType<typeof createStatusService>): RuntimeHandlers {
-  const sessions = createSessionService(deps);
-  const prompts = createPromptService(deps);
+export function createRuntimeHandlers(deps: RuntimeDeps, { sessions, prompts, workflows, status }: RuntimeServices): RuntimeHandlers {
   const history = createHistoryService(deps);
   const logs = createLogService(deps);
   const approvals = createApprovalService(deps);
   return {
-    createSession: sessions.create,
+    ...createWorkflowHandlers(deps, workflows),
+    createSession: (input, context) => sessions.create(input, context),
     listSessions: sessions.list,
     getSession: sessions.get,
     updateSession: sessions.update,
@@ -36,7 +44,7 @@ export function createRuntimeHandlers(deps: RuntimeDeps, status: ReturnType<type
     forkSession: (input, context) => forkSession(deps, input, context),
     resumeSession: async ({ id }) => (await deps.supervisor.resume(id)).view.session,
     listChildren: sessions.children,
-    prompt: prompts.prompt,
+    prompt: (input, context) => prompts.prompt(input, context),
     getPrompt: prompts.getPrompt,
     cancelPrompt: prompts.cancelPrompt,
     verifySession: async ({ id }) => ({ session: id, ...(await verifySession(deps.log, id)) }),
@@ -44,6 +52,7 @@ export function createRuntimeHandlers(deps: RuntimeDeps, status: ReturnType<type
     diffSessions: logs.diff,
     exportSession: logs.exportLog,
     importSession: logs.importLog,
+    trimSession: logs.trim,
     listMessages: history.messages,
     listEvents: history.events,
     sessionMachine: async ({ id }) => liveMachine(await deps.supervisor.view(id)),

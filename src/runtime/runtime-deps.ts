@@ -6,8 +6,10 @@ import type { SignalLog } from '../core/signal-log.ts';
 import type { ProviderRegistry } from '../providers/registry.ts';
 import type { ToolRegistry } from '../tools/tool-registry.ts';
 import type { ToolService } from '../tools/tool-service.ts';
+import type { AgentLimits } from './agent-limits.ts';
 import type { LazyMetrics } from './lazy-metrics.ts';
 import type { LiveHub } from './live/live-hub.ts';
+import type { StuckDetector } from './stuck-detector.ts';
 import type { Supervisor } from './supervisor.ts';
 
 /** What the runtime's services share. Composition owns and closes all of it. */
@@ -16,6 +18,8 @@ export interface RuntimeDeps {
   readonly log: SignalLog;
   readonly hub: LiveHub;
   readonly metrics: LazyMetrics;
+  readonly agentLimits: AgentLimits;
+  readonly stuck: Pick<StuckDetector, 'count'>;
   readonly daemon: DaemonClient;
   readonly providers: ProviderRegistry;
   readonly tools: ToolRegistry;

@@ -1,27 +1,39 @@
-import { type NamesOfKind, type PayloadOf, SIGNALS } from '../contract/catalog.ts';
-import type { RuntimeConfig } from '../contract/config.ts';
+import { createInProcessTransport } from '../client/in-process.ts';
+import type { RetentionConfig, RuntimeConfig } from '../contract/config.ts';
 import { daemonOperations } from '../contract/daemon.ts';
 import { type RuntimeOperations, runtimeOperations } from '../contract/runtime.ts';
-import { type Clock, isoTime } from '../core/clock.ts';
+import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
-import type { DaemonClient } from '../core/operation-call.ts';
+import type { Call, DaemonClient } from '../core/operation-call.ts';
 import type { SignalLog } from '../core/signal-log.ts';
-import { sealSignal, signalId } from '../core/signal-seal.ts';
+import type { WorkflowRuns } from '../core/workflow.ts';
 import type { HttpServerOptions } from '../http/server.ts';
 import type { ProviderRegistry } from '../providers/registry.ts';
+import { createSpawnTool } from '../tools/spawn-tool.ts';
 import type { ToolRegistry } from '../tools/tool-registry.ts';
 import type { ToolService } from '../tools/tool-service.ts';
+import type { AgentLimits } from './agent-limits.ts';
+import { createDaemonNotes, type DaemonNotes } from './daemon-notes.ts';
 import { createRunEffect } from './effects/run-effect.ts';
 import { createLazyMetrics } from './lazy-metrics.ts';
 import { LiveHub } from './live/live-hub.ts';
 import { machineRefs } from './machine-service.ts';
+import { createPromptService } from './prompt-service.ts';
+import type { EffectRecorder } from './recording/effect-recorder.ts';
+import { startRetention } from './retention.ts';
 import { createRuntimeHandlers, type RuntimeHandlers } from './routes.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
-import { createSlots, slotsBySession } from './slots.ts';
+import { createSessionService } from './session-service.ts';
+import { createFairSlots } from './slots.ts';
 import { serveSocket } from './socket.ts';
+import { createSpawnSession } from './spawn-service.ts';
 import { createStatusService, DAEMON_HEALTH_TIMEOUT_MS } from './status-service.ts';
 import { streamAll, streamSession } from './streams.ts';
-import { Supervisor } from './supervisor.ts';
+import { openSupervision } from './supervision.ts';
+import { startTelemetry } from './telemetry.ts';
+import type { TelemetryOptions } from './telemetry-exporter.ts';
+import { WorkflowService } from './workflow/workflow-service.ts';
+import { streamWorkflow } from './workflow/workflow-stream.ts';
 
 export interface RuntimeOptions {
   readonly log: SignalLog;
@@ -30,6 +42,12 @@ export interface RuntimeOptions {
   readonly tools: ToolRegistry;
   readonly toolService: ToolService;
   readonly config: RuntimeConfig;
+  /** Where spans go; nowhere when left out. */
+  readonly telemetry?: TelemetryOptions | null;
+  /** Answers effects from a recording, or makes one. */
+  readonly recorder?: EffectRecorder;
+  /** How long logs are kept; for ever when left out. */
+  readonly retention?: RetentionConfig;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly info: RuntimeDeps['info'];
@@ -42,7 +60,9 @@ export interface Runtime {
   readonly streams: NonNullable<HttpServerOptions<RuntimeOperations>['streams']>;
   readonly sockets: NonNullable<HttpServerOptions<RuntimeOperations>['sockets']>;
   readonly operations: RuntimeOperations;
-  /** Brings back sessions whose last process left work undone; resolves with their number. */
+  readonly notes: DaemonNotes;
+  readonly workflows: WorkflowRuns;
+  /** Brings back sessions and workflows whose last process left work undone; resolves with their number. */
   resume(): Promise<number>;
   /** No new turns; running ones get the drain time. Then all sessions leave memory. */
   drain(): Promise<{ interrupted: number }>;
@@ -54,77 +74,76 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   const hub = new LiveHub();
   hub.headGseq = await log.headGseq();
   const random = options.random ?? Math.random;
-  const supervisor = new Supervisor({ log, clock, logger, hub, random, sessionsMax: config.limits.sessionsMax });
+  const supervision = openSupervision({ log, config, clock, logger, hub, random });
+  const { supervisor, agentLimits, stuck } = supervision;
   const metrics = createLazyMetrics(hub, {
     countCards: () => log.countCards(),
     alive: () => supervisor.alive,
+    quarantined: () => supervisor.quarantined,
+    stuck: () => stuck.count,
     queued: () => [...supervisor.hosts()].reduce((sum, host) => sum + host.view.session.queue.length, 0),
   });
-  const deps: RuntimeDeps = { ...options, hub, supervisor, metrics };
-  supervisor.useEffects(
-    createRunEffect({
-      ...options,
-      hub,
-      random,
-      providerSlots: createSlots(config.limits.providerCallsMax),
-      toolSlots: slotsBySession(config.limits.toolCallsMax),
-    }),
-  );
+  const deps: RuntimeDeps = { ...options, hub, supervisor, metrics, agentLimits, stuck };
+  supervisor.useEffects(createRunEffect({ ...options, ...effectSlots(config, agentLimits), hub, random }));
+  const telemetry = await startTelemetry(hub, options.telemetry ?? null, logger);
+  const retention = startRetention(deps, options.retention ?? {});
+  const notes = createDaemonNotes(deps);
   const status = createStatusService(deps);
-  const handlers = createRuntimeHandlers(deps, status);
-  await checkDaemon(options);
-  await noteDaemon(deps, 'daemon:start', { version: info.version, node: process.versions.node, pid: process.pid, machines: machineRefs() });
+  const sessions = createSessionService(deps);
+  const prompts = createPromptService(deps);
+  const workflows = new WorkflowService({ deps, sessions, prompts });
+  const handlers = createRuntimeHandlers(deps, { sessions, prompts, workflows, status });
+  options.tools.register(createSpawnTool(createSpawnSession({ supervisor, call: ownCall(handlers, logger), logger })));
+  await checkDaemon(options, agentLimits);
+  await notes.add('daemon:start', { version: info.version, node: process.versions.node, pid: process.pid, machines: machineRefs() });
   return {
     handlers,
     operations: runtimeOperations,
+    notes,
     streams: {
       streamSession: (input, context, sse) => streamSession(deps, input, context, sse),
+      streamWorkflow: (input, context, sse) => streamWorkflow(deps, workflows, input, context, sse),
       streamAll: (input, context, sse) => streamAll(deps, input, context, sse),
     },
     sockets: { socket: (_input, context, socket) => serveSocket(deps, handlers, context, socket) },
-    resume: () => supervisor.sweep(),
+    workflows,
+    resume: async () => {
+      const [resumed] = await Promise.all([supervisor.sweep(), workflows.sweep()]);
+      return resumed;
+    },
     drain: async () => {
+      await retention.close();
+      workflows.close();
       const outcome = await supervisor.drain(config.limits.drainTimeoutMs);
+      supervision.close();
       status.close();
       metrics.close();
-      await noteDaemon(deps, 'daemon:stop', { reason: 'signal', uptimeMs: clock.now() - info.startedAt });
+      await telemetry.close();
+      await notes.add('daemon:stop', { reason: 'signal', uptimeMs: clock.now() - info.startedAt });
       return outcome;
     },
   };
 }
 
+/** Of the runtime's own operations, within the process. */
+function ownCall(handlers: RuntimeHandlers, log: Logger): Call {
+  return createInProcessTransport(runtimeOperations, handlers, { log });
+}
+
+function effectSlots({ limits }: RuntimeConfig, agentLimits: AgentLimits) {
+  return {
+    providerSlots: createFairSlots(limits.providerCallsMax, agentLimits.providerCalls),
+    toolSlots: createFairSlots(Number.POSITIVE_INFINITY, () => limits.toolCallsMax),
+  };
+}
+
 /** A daemon that is away is no reason not to start: sessions begin degraded and hooks find it when it is back. @source spec/native-runtime */
-async function checkDaemon({ daemon, logger }: RuntimeOptions): Promise<void> {
+async function checkDaemon({ daemon, logger }: RuntimeOptions, agentLimits: AgentLimits): Promise<void> {
   try {
     await daemon.call(daemonOperations.daemonHealth, {}, { timeoutMs: DAEMON_HEALTH_TIMEOUT_MS });
+    const { agents } = await daemon.call(daemonOperations.listAgents, {}, { timeoutMs: DAEMON_HEALTH_TIMEOUT_MS });
+    agentLimits.learn(agents);
   } catch (error) {
     logger.warn({ err: error, url: daemon.baseUrl }, 'the daemon does not answer; sessions begin without identity and memories');
   }
-}
-
-/** Facts about the process itself stand in the stream `daemon`. */
-async function noteDaemon<N extends NamesOfKind<'system'> & `daemon:${string}`>(
-  deps: RuntimeDeps,
-  name: N,
-  payload: PayloadOf<N>,
-): Promise<void> {
-  const stream = 'daemon';
-  const { head, epoch } = await deps.log.own(stream);
-  const last = head > 0 ? (await deps.log.readBefore(stream, head + 1, 1))[0] : undefined;
-  const id = signalId(stream, head + 1);
-  const signal = sealSignal(
-    {
-      v: 1,
-      id,
-      seq: head + 1,
-      stream,
-      name,
-      payload: payload as Record<string, unknown>,
-      timestamp: isoTime(Math.max(deps.clock.now(), last ? Date.parse(last.timestamp) : 0)),
-      source: { kind: SIGNALS[name].kind, root: id, depth: 0 },
-    },
-    last?.digest ?? '',
-  );
-  const { firstGseq } = await deps.log.append({ stream, epoch, expected: head, signals: [signal] });
-  deps.hub.publish(stream, [{ ...signal, gseq: firstGseq }]);
 }

@@ -5,6 +5,7 @@ import type { InputEvent, OutputEvent } from '../../machines/session-context.ts'
 import type { PayloadOf, SignalName } from '../contract/catalog.ts';
 import type { SealedSignal, Signal } from '../contract/signal.ts';
 import { EMPTY_CONVERSATION, foldConversation } from '../core/conversation.ts';
+import { foldForeign, foreignAfter, foreignFrom, upgradedSnapshot, upgradeOutputs } from './machine-upgrade.ts';
 import { seededConversation, seededOutputs, seededSnapshot } from './session-seed.ts';
 import type { Cause, InputDraft, SessionCore, SessionSnapshot, SystemFact } from './session-state.ts';
 import { keepCause, SignalRecorder } from './signal-recorder.ts';
@@ -31,6 +32,11 @@ export function createFolding(machine: SessionMachine): Folding {
       }
       const at = Math.max(now, core.at);
       const event = { type: draft.name, at, payload: draft.payload } as InputEvent;
+      if (draft.name === 'session:upgraded') {
+        const { foreign: _past, ...own } = { ...core, snapshot: upgradedSnapshot(draft.payload) };
+        const step = pure.next(own.snapshot, event);
+        return record(own, draft, { ...step, said: [...upgradeOutputs(draft.payload, at), ...step.said] }, at, []);
+      }
       return record(core, draft, pure.next(core.snapshot, event), at, activeStates(core.snapshot.value));
     },
     foldCore(core, signal) {
@@ -38,8 +44,12 @@ export function createFolding(machine: SessionMachine): Folding {
       if (core === null) {
         if (signal.name !== 'session:created') throw new Error(`a session's log begins with session:created, not ${signal.name}`);
         const created = signal.payload as unknown as PayloadOf<'session:created'>;
+        const { foreign } = foreignFrom(created);
+        if (foreign) return refold({ ...emptyCore(created, at, pure.begin({ at, created }).snapshot), foreign }, signal, at);
         return refold(emptyCore(created, at, begin(pure, created, at).snapshot), signal, at);
       }
+      if (signal.name === 'session:upgraded') return refoldUpgraded(pure, core, signal, at);
+      if (core.foreign) return refold({ ...core, foreign: foldForeign(core.foreign, signal) }, signal, at);
       if (signal.source.kind !== 'input') return refold(core, signal, at);
       const event = { type: signal.name, at, payload: signal.payload } as unknown as InputEvent;
       return refold({ ...core, snapshot: pure.next(core.snapshot, event).snapshot }, signal, at);
@@ -61,6 +71,20 @@ function begin(pure: PureMachine<SessionMachine, InputEvent, OutputEvent>, creat
   if (!created.seed) return pure.begin({ at, created });
   const snapshot = seededSnapshot(created.seed);
   return { snapshot, said: seededOutputs(snapshot), steps: [] };
+}
+
+function refoldUpgraded(
+  pure: PureMachine<SessionMachine, InputEvent, OutputEvent>,
+  core: SessionCore,
+  signal: Signal,
+  at: number,
+): SessionCore {
+  const payload = signal.payload as unknown as PayloadOf<'session:upgraded'>;
+  const foreign = foreignAfter(core.foreign, payload);
+  if (foreign) return refold({ ...core, foreign }, signal, at);
+  const { foreign: _past, ...own } = core;
+  const { snapshot } = pure.next(upgradedSnapshot(payload), { type: 'session:upgraded', at, payload });
+  return refold({ ...own, snapshot }, signal, at);
 }
 
 function refold(core: SessionCore, signal: Signal, at: number): SessionCore {

@@ -1,6 +1,4 @@
-import type { ActorRefFrom } from 'xstate';
-import type { SessionMachine } from '../../machines/session.machine.ts';
-import type { InputEvent, Pending } from '../../machines/session-context.ts';
+import type { Pending } from '../../machines/session-context.ts';
 import type { SealedSignal, Signal } from '../contract/signal.ts';
 import type { Clock } from '../core/clock.ts';
 import { AppError, isAppError } from '../core/errors.ts';
@@ -8,17 +6,18 @@ import type { Logger } from '../core/logger.ts';
 import { foldView, type SessionView } from '../core/session-view.ts';
 import type { Appended, SignalLog, Snapshot } from '../core/signal-log.ts';
 import { EffectRunner } from './effect-runner.ts';
+import type { CommittedInput, SessionActor } from './session-actor.ts';
 import { cardAfter } from './session-card.ts';
-import { advance } from './session-core.ts';
+import { advance, note } from './session-core.ts';
 import { SNAPSHOT_SIGNALS, takeSnapshot } from './session-snapshot.ts';
-import type { InputDraft, SessionCore } from './session-state.ts';
+import { type InputDraft, isInput, type SessionCore, type SystemFact } from './session-state.ts';
 
 /** Commands one session may hold before they are decided; the mailbox bounds prompts, this bounds everything. */
 export const COMMANDS_WAITING_MAX = 1_024;
 const MS_PER_SECOND = 1_000;
 
 /** Makes the inputs of a command from the state at the moment it is decided, or throws AppError to refuse it. Pure. */
-export type Decide = (core: SessionCore, view: SessionView) => readonly InputDraft[];
+export type Decide = (core: SessionCore, view: SessionView) => readonly (InputDraft | SystemFact)[];
 
 export interface Committed {
   readonly signals: readonly Signal[];
@@ -57,7 +56,7 @@ export class SessionHost {
   readonly id: string;
   readonly view: SessionView;
   #core: SessionCore;
-  readonly #actor: ActorRefFrom<SessionMachine>;
+  readonly #actor: SessionActor;
   readonly #deps: SessionHostDeps;
   readonly #epoch: number;
   readonly #effects: EffectRunner;
@@ -67,7 +66,7 @@ export class SessionHost {
   #snapshotSeq: number;
   #closed: unknown = null;
 
-  constructor(deps: SessionHostDeps, start: { core: SessionCore; view: SessionView; actor: ActorRefFrom<SessionMachine>; epoch: number }) {
+  constructor(deps: SessionHostDeps, start: { core: SessionCore; view: SessionView; actor: SessionActor; epoch: number }) {
     this.id = start.core.id;
     this.view = start.view;
     this.#core = start.core;
@@ -89,6 +88,11 @@ export class SessionHost {
     return this.#closed !== null;
   }
 
+  /** Something has happened that the log has not taken yet: the session waits for the disk, not for itself. */
+  get recording(): boolean {
+    return this.#pumping || this.#effects.recording;
+  }
+
   /** Nothing is owed and nothing waits to be decided: the host may be dropped without losing anything. */
   get quiet(): boolean {
     return this.#commands.length === 0 && !this.#pumping && this.#effects.idle && this.#watchers.size === 0;
@@ -101,6 +105,13 @@ export class SessionHost {
    */
   handle(decide: Decide): Promise<Committed> {
     return this.#submit(decide, false);
+  }
+
+  /** Records a fact about the session that moves nothing; not when it is gone by then. */
+  note(fact: SystemFact): void {
+    this.#submit(() => [fact], true).catch((error: unknown) => {
+      if (!this.#closed) this.#deps.logger.warn({ err: error, session: this.id, fact: fact.name }, 'a fact could not be noted');
+    });
   }
 
   /** Starts what the state owes; work that was pending before this host is marked as restored. Call once. */
@@ -179,19 +190,20 @@ export class SessionHost {
   async #commit(commands: readonly Command[]): Promise<void> {
     let core = this.#core;
     const signals: SealedSignal[] = [];
-    const inputs: InputEvent[] = [];
+    const inputs: CommittedInput[] = [];
     const decided: Command[] = [];
-    const take = (draft: InputDraft) => {
-      const step = advance(core, draft, this.#deps.clock.now());
+    const take = (draft: InputDraft | SystemFact) => {
+      const now = this.#deps.clock.now();
+      const step = isInput(draft) ? advance(core, draft, now) : note(core, draft, now);
       core = step.core;
       signals.push(...step.signals);
-      inputs.push({ type: draft.name, at: core.at, payload: draft.payload } as InputEvent);
+      if (isInput(draft)) inputs.push({ type: draft.name, at: core.at, payload: draft.payload, next: core.snapshot } as CommittedInput);
     };
     for (const command of commands) {
       try {
         const drafts = this.#drafts(command, core);
-        if (drafts.length > 0 && core.snapshot.value === 'passivated')
-          take({ name: 'session:activated', payload: { reason: drafts[0]!.name } });
+        const first = drafts.find(isInput);
+        if (first && core.snapshot.value === 'passivated') take({ name: 'session:activated', payload: { reason: first.name } });
         for (const draft of drafts) take(draft);
         decided.push(command);
       } catch (error) {
@@ -215,7 +227,7 @@ export class SessionHost {
   }
 
   /** What has ended stays as it is: late outcomes are dropped, commands are refused. */
-  #drafts(command: Command, core: SessionCore): readonly InputDraft[] {
+  #drafts(command: Command, core: SessionCore): ReturnType<Decide> {
     const drafts = command.decide(core, this.view);
     if (core.snapshot.status === 'active' || drafts.length === 0) return drafts;
     if (command.joins) return [];
@@ -250,7 +262,7 @@ export class SessionHost {
     return { snapshot: takeSnapshot({ core: this.#core, view: this.view }) };
   }
 
-  #apply(core: SessionCore, inputs: readonly InputEvent[]): void {
+  #apply(core: SessionCore, inputs: readonly CommittedInput[]): void {
     // Dropped while the commit was under way: the log has it, and the actor takes nothing any more.
     if (this.#closed) {
       this.#core = core;

@@ -4,33 +4,35 @@ import { DEFAULT_AGENT } from '../contract/ids.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import type { Session, SessionSummary } from '../contract/session.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
+import type { CauseRef } from '../contract/signal.ts';
 import { newId } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import type { SessionView } from '../core/session-view.ts';
 import type { SessionCard } from '../core/signal-log.ts';
 import { canonicalJson } from '../core/signal-seal.ts';
+import { createChildGate } from './child-sessions.ts';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 import { sessionMachineRef } from './machine-service.ts';
 import { chooseModel } from './model-choice.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 import { SETTLED_STATES } from './session-card.ts';
-import type { SessionHost } from './session-host.ts';
+import { abortTurn, endSession, refuseEnded } from './session-stop.ts';
 
 type Ops = typeof sessionOperations;
 type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
 
 /** Harness name of sessions that name none: this runtime's own. @source spec/native-runtime, "RuntimeAdapter" */
 const HARNESS = 'signet-cli';
-/** Longest wait for a session to settle when a client ends or aborts it, beyond the session's own budgets; unit: milliseconds. */
-const SETTLE_MARGIN_MS = 5_000;
 /** A single message is its own summary. */
 const COMPACTABLE_MESSAGES_MIN = 2;
 
 /** Create, look at, change and end sessions. */
 export function createSessionService(deps: RuntimeDeps) {
+  const children = createChildGate(deps);
   return {
-    create: (input: Input<'createSession'>, context: RequestContext) => create(deps, input, context),
+    /** `cause`: the signal of another stream that brings the session about. */
+    create: (input: Input<'createSession'>, context: RequestContext, cause?: CauseRef) => create(deps, children, input, context, cause),
     get: async ({ id }: Input<'getSession'>): Promise<Session> => (await deps.supervisor.view(id)).session,
     list: (query: Input<'listSessions'>) => listCards(deps, query),
     children: async ({ id, limit, cursor }: Input<'listChildren'>) => {
@@ -38,8 +40,8 @@ export function createSessionService(deps: RuntimeDeps) {
       return listCards(deps, { parent: id, limit, cursor });
     },
     update: (input: Input<'updateSession'>, context: RequestContext) => update(deps, input, context),
-    end: (input: Input<'endSession'>, context: RequestContext) => end(deps, input, context),
-    abort: (input: Input<'abortTurn'>, context: RequestContext) => abort(deps, input, context),
+    end: (input: Input<'endSession'>, context: RequestContext) => endSession(deps, input, context),
+    abort: (input: Input<'abortTurn'>, context: RequestContext) => abortTurn(deps, input, context),
     wait: (input: Input<'waitSession'>, context: RequestContext) => wait(deps, input, context),
     compact: (input: Input<'compactSession'>, context: RequestContext) => compact(deps, input, context),
   };
@@ -47,7 +49,13 @@ export function createSessionService(deps: RuntimeDeps) {
 
 export type SessionService = ReturnType<typeof createSessionService>;
 
-async function create(deps: RuntimeDeps, input: Input<'createSession'>, context: RequestContext): Promise<Session> {
+async function create(
+  deps: RuntimeDeps,
+  children: ReturnType<typeof createChildGate>,
+  input: Input<'createSession'>,
+  context: RequestContext,
+  cause: CauseRef | undefined,
+): Promise<Session> {
   const id = input.id ?? newId('ses');
   const bodyDigest = hash('sha256', canonicalJson(input), 'base64url');
   const existing = input.id ? await deps.supervisor.view(id).catch(absent) : null;
@@ -62,7 +70,9 @@ async function create(deps: RuntimeDeps, input: Input<'createSession'>, context:
       detail: `a session ${id} was purged here; its numbers are never used again, so choose another id`,
     });
   }
-  const host = await deps.supervisor.create(await createdPayload(deps, id, input, bodyDigest), context.client);
+  const begin = async () =>
+    deps.supervisor.create({ ...(await createdPayload(deps, id, input, bodyDigest)), ...(cause ? { cause } : {}) }, context.client);
+  const host = await (input.parentId ? children.begin(input.parentId, begin) : begin());
   return host.view.session;
 }
 
@@ -77,45 +87,6 @@ async function update(deps: RuntimeDeps, { id, ...change }: Input<'updateSession
     return [{ name: 'session:updated', payload: { ...change, ...chosen, by: context.client }, client: context.client }];
   });
   return host.view.session;
-}
-
-async function end(deps: RuntimeDeps, { id, purge, reason }: Input<'endSession'>, context: RequestContext) {
-  const host = await deps.supervisor.get(id).catch((error: unknown) => {
-    if (error instanceof AppError && error.code === 'session_ended') return null;
-    throw error;
-  });
-  if (host) await endHost(deps, host, reason ?? 'client', context.client);
-  if (purge) await deps.supervisor.purge(id);
-  return { id, state: 'ended' as const, purged: purge ?? false };
-}
-
-async function endHost(deps: RuntimeDeps, host: SessionHost, reason: string, client: string): Promise<void> {
-  await host.handle(({ snapshot }) =>
-    snapshot.context.endReason === null ? [{ name: 'session:end', payload: { by: client, reason }, client }] : [],
-  );
-  const { startTimeoutMs, endTimeoutMs, abortGraceMs } = deps.config.limits;
-  const timeoutMs = startTimeoutMs + endTimeoutMs + abortGraceMs + SETTLE_MARGIN_MS;
-  await host.until(({ session }) => (session.state === 'ended' ? true : undefined), { timeoutMs });
-}
-
-async function abort(deps: RuntimeDeps, { id, clearQueue, reason }: Input<'abortTurn'>, context: RequestContext) {
-  const host = await deps.supervisor.get(id);
-  const by = context.client;
-  const why = reason ? { reason } : {};
-  const cancelled: string[] = [];
-  let aborted = false;
-  await host.handle(({ snapshot }) => {
-    refuseEnded(snapshot.context.endReason !== null, id);
-    if (clearQueue) cancelled.push(...snapshot.context.mailbox.map(({ promptId }) => promptId));
-    aborted = typeof snapshot.value === 'object' && 'turn' in snapshot.value;
-    return [
-      ...cancelled.map((promptId) => ({ name: 'prompt:cancelled' as const, payload: { promptId, by, ...why }, client: by })),
-      ...(aborted ? [{ name: 'turn:cancel' as const, payload: { by, ...why }, client: by }] : []),
-    ];
-  });
-  const timeoutMs = deps.config.limits.abortGraceMs + SETTLE_MARGIN_MS;
-  if (aborted) await host.until(({ session }) => (session.state === 'aborting' ? undefined : true), { timeoutMs });
-  return { aborted, cancelled, state: host.view.session.state, seq: host.core.seq };
 }
 
 async function wait(deps: RuntimeDeps, { id, state, timeoutMs }: Input<'waitSession'>, context: RequestContext): Promise<Session> {
@@ -152,15 +123,10 @@ async function compact(deps: RuntimeDeps, { id }: Input<'compactSession'>, conte
   return done;
 }
 
-export function refuseEnded(ended: boolean, id: string): void {
-  if (ended) throw new AppError('session_ended', { detail: `session ${id} has ended; create a new one` });
-}
-
 async function createdPayload(deps: RuntimeDeps, id: string, input: Input<'createSession'>, bodyDigest: string) {
   const resumed = input.resume ? await endedSession(deps, input.resume) : null;
   const agent = input.agent ?? resumed?.agent ?? DEFAULT_AGENT;
   const known = await requireAgent(deps, agent);
-  if (input.parentId) await deps.supervisor.view(input.parentId);
   const chosen = chooseModel(deps, {
     provider: input.provider ?? known?.provider,
     model: input.model ?? (input.provider ? undefined : known?.model),
@@ -210,6 +176,7 @@ async function endedSession(deps: RuntimeDeps, id: string): Promise<Session> {
 export async function requireAgent(deps: RuntimeDeps, name: string) {
   if (name === DEFAULT_AGENT) return undefined;
   const { agents } = await deps.daemon.call(daemonOperations.listAgents, {});
+  deps.agentLimits.learn(agents);
   const entry = agents.find((agent) => agent.name === name);
   if (!entry) {
     throw new AppError('unknown_agent', {

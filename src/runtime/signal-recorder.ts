@@ -1,10 +1,10 @@
 import type { OutputEvent, SessionContext } from '../../machines/session-context.ts';
 import { type PayloadOf, SIGNALS, type SignalName } from '../contract/catalog.ts';
-import type { SealedSignal, SignalKind } from '../contract/signal.ts';
+import type { CauseRef, SealedSignal, SignalKind } from '../contract/signal.ts';
 import { isoTime } from '../core/clock.ts';
 import { contextSections } from '../core/context.ts';
 import { type Conversation, foldConversation } from '../core/conversation.ts';
-import { sealSignal, signalId } from '../core/signal-seal.ts';
+import { sealNext } from '../core/signal-seal.ts';
 import type { Cause, InputDraft, SessionCore, SessionSnapshot, SystemFact } from './session-state.ts';
 
 /** Writes the signals of one input: numbers, parents, digests, and the folds that later ones of the same batch need. */
@@ -37,7 +37,7 @@ export class SignalRecorder {
 
   input(draft: InputDraft): void {
     const isRoot = draft.name === 'session:created' || draft.name === 'prompt:received';
-    const parent = isRoot ? null : (this.#causes.get(answeredBy(draft)) ?? this.#causes.get('session') ?? null);
+    const parent = isRoot ? causeOutside(draft) : (this.#causes.get(answeredBy(draft)) ?? this.#causes.get('session') ?? null);
     this.#cause = this.#write(draft.name, draft.payload, parent, draft.client);
   }
 
@@ -82,19 +82,12 @@ export class SignalRecorder {
   }
 
   #write(name: SignalName, payload: object, parent: Cause | null, client?: string): Cause {
-    this.#seq += 1;
-    const stream = `session:${this.#core.id}`;
-    const id = signalId(stream, this.#seq);
-    const cause = { id, root: parent?.root ?? id, depth: parent ? parent.depth + 1 : 0 };
     if (name === 'turn:start') this.#turn = (payload as PayloadOf<'turn:start'>).turn;
     const turn = this.#turn;
     if (name === 'turn:end') this.#turn = undefined;
-    const sealed = sealSignal(
+    const sealed = sealNext(
+      { stream: `session:${this.#core.id}`, seq: this.#seq, digest: this.#digest },
       {
-        v: 1,
-        id,
-        seq: this.#seq,
-        stream,
         name,
         payload: payload as Record<string, unknown>,
         timestamp: this.#timestamp,
@@ -104,13 +97,12 @@ export class SignalRecorder {
           session: this.#core.id,
           ...(turn === undefined ? {} : { turn }),
           ...(client ? { client } : {}),
-          ...(parent ? { parent: parent.id } : {}),
-          root: cause.root,
-          depth: cause.depth,
         },
+        cause: parent && { signal: parent.id, root: parent.root, depth: parent.depth },
       },
-      this.#digest,
     );
+    const cause = { id: sealed.id, root: sealed.source.root, depth: sealed.source.depth };
+    this.#seq = sealed.seq;
     this.#digest = sealed.digest!;
     keepCause(this.#causes, name, payload, cause);
     this.#conversation = foldConversation(this.#conversation, sealed as never);
@@ -163,6 +155,12 @@ export function keepCause(causes: Map<string, Cause>, name: SignalName, payload:
       break;
     default:
   }
+}
+
+/** Sessions and prompts are roots, unless another stream brought them about. */
+function causeOutside({ payload }: InputDraft): Cause | null {
+  const cause = 'cause' in payload ? (payload.cause as CauseRef | undefined) : undefined;
+  return cause ? { id: cause.signal, root: cause.root, depth: cause.depth } : null;
 }
 
 function answeredBy(draft: InputDraft): string {

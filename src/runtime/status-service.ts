@@ -29,7 +29,7 @@ export function createStatusService(deps: RuntimeDeps) {
         uptimeMs: deps.clock.now() - info.startedAt,
         daemon: { url: daemon.baseUrl, reachable },
         provider: deps.providers.resolve().provider.id,
-        sessions: { alive: supervisor.alive, byState: await deps.log.countCards() },
+        sessions: await countSessions(deps),
         eventLoopDelayMs: { p50: milliseconds(delay, 50), p99: milliseconds(delay, 99) },
         rssBytes: process.memoryUsage.rss(),
       };
@@ -67,6 +67,11 @@ export function createStatusService(deps: RuntimeDeps) {
       delay.disable();
     },
   };
+}
+
+async function countSessions({ supervisor, stuck, log }: RuntimeDeps) {
+  const { alive, quarantined } = supervisor;
+  return { alive, quarantined, stuck: stuck.count, byState: await log.countCards() };
 }
 
 function milliseconds(delay: ReturnType<typeof monitorEventLoopDelay>, percentile: number): number {

@@ -85,7 +85,7 @@ export function parseCursor(text: string | undefined): SessionCursor {
 
 const ENCODED = new WeakMap<Signal, Map<string, Buffer>>();
 
-function sseSink(sse: SseWriter): StreamSink {
+export function sseSink(sse: SseWriter): StreamSink {
   return { closed: sse.closed, drained: () => sse.drained(), write: (frame) => sse.frame(encodeShared(frame)) };
 }
 

@@ -1,34 +1,38 @@
-import { type ActorRefFrom, createActor } from 'xstate';
-import { type SessionMachine, sessionMachine } from '../../machines/session.machine.ts';
+import { createActor } from 'xstate';
+import { sessionMachine } from '../../machines/session.machine.ts';
 import { sessionRegistryLogic, supervisorMachine } from '../../machines/supervisor.machine.ts';
 import type { PayloadOf } from '../contract/catalog.ts';
-import type { SealedSignal, Signal } from '../contract/signal.ts';
+import type { Signal } from '../contract/signal.ts';
 import type { Clock } from '../core/clock.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { createView, foldView, type SessionView } from '../core/session-view.ts';
 import type { SignalLog } from '../core/signal-log.ts';
+import { ColdViews } from './cold-views.ts';
 import type { LiveHub } from './live/live-hub.ts';
+import { upgradeDrafts } from './machine-upgrade.ts';
+import { type SessionActor, sessionActorLogic } from './session-actor.ts';
 import { cardAfter, SETTLED_STATES } from './session-card.ts';
-import { advance, note } from './session-core.ts';
-import { foldSession, sessionNotFound } from './session-fold.ts';
+import { advance } from './session-core.ts';
+import { type CrowdLimits, refuseCrowd } from './session-crowd.ts';
+import { foldSession, foldWhole, sessionNotFound } from './session-fold.ts';
 import { type RunEffect, SessionHost } from './session-host.ts';
 import type { FoldedSession, SystemFact } from './session-state.ts';
+import { appendNoted } from './supervisor-notes.ts';
 
-/** Views of sessions that are not in memory, kept because lists and readers ask for them again and again. */
-const COLD_VIEWS_MAX = 64;
 /** Wait before a session that could not be brought back, for want of the log, is tried again; unit: milliseconds. */
 const COME_BACK_RETRY_MS = 1_000;
 /** Sessions brought back at once when the process starts. */
 const SWEEP_AT_ONCE = 8;
 
-export interface SupervisorDeps {
+export interface SupervisorDeps extends CrowdLimits {
   readonly log: SignalLog;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly hub: LiveHub;
   readonly random: () => number;
-  readonly sessionsMax: number;
+  /** Why the process takes no new work now, null when it does. */
+  readonly overload?: () => AppError | null;
 }
 
 /** Starts session actors, brings them back from their logs, restarts the ones that crash, and drains. */
@@ -38,18 +42,25 @@ export class Supervisor {
   readonly #registry = createActor(sessionRegistryLogic);
   readonly #hosts = new Map<string, SessionHost>();
   readonly #coming = new Map<string, Promise<SessionHost>>();
-  readonly #cold = new Map<string, SessionView>();
+  /** Agents of sessions that are being created. */
+  readonly #creating = new Map<string, string>();
+  /** Sessions whose logs are worked on; they come back into memory when that is done. */
+  readonly #aside = new Map<string, Promise<void>>();
+  readonly #cold: ColdViews;
   readonly #restarts = new Set<NodeJS.Timeout>();
   /** What the log is told when a crashed session is back. */
   readonly #crashes = new Map<string, { attempt: number; delayMs: number; error: string }>();
+  /** Why a session that is put aside cannot be brought back, when that is not its crashes. */
+  readonly #damaged = new Map<string, AppError>();
   #runEffect: RunEffect | null = null;
 
   constructor(deps: SupervisorDeps) {
     this.#deps = deps;
+    this.#cold = new ColdViews(deps.log);
     this.#machine.on('restart', ({ session, attempt, delayMs }) => this.#planRestart(session, attempt, delayMs));
-    this.#machine.on('quarantine', ({ session, restarts }) => {
-      deps.logger.error({ session, restarts }, 'a session crashed again and again; it is put aside until it is resumed');
-      this.#noteQuarantine(session, restarts).catch((err: unknown) =>
+    this.#machine.on('quarantine', ({ session, restarts, scope }) => {
+      deps.logger.error({ session, restarts, scope }, 'a session crashed again and again; it is put aside until it is resumed');
+      this.#noteQuarantine(session, restarts, scope).catch((err: unknown) =>
         deps.logger.error({ err, session }, 'the quarantine could not be noted'),
       );
     });
@@ -71,35 +82,39 @@ export class Supervisor {
     return this.#machine.getSnapshot().value !== 'running';
   }
 
+  /** Sessions that wait for somebody to resume them. */
+  get quarantined(): number {
+    return this.#machine.getSnapshot().context.quarantined.length;
+  }
+
   hosts(): IterableIterator<SessionHost> {
     return this.#hosts.values();
   }
 
-  /** Begins a session with its first input. @throws AppError `id_conflict`, `too_many_sessions`, `draining`, `storage_failed` */
+  /** Begins a session with its first input. @throws AppError `id_conflict`, `too_many_sessions`, `overloaded`, `draining`, `storage_failed` */
   async create(created: PayloadOf<'session:created'>, client: string): Promise<SessionHost> {
+    this.admit();
+    refuseCrowd(this.#deps, { hosts: this.#hosts, coming: this.#coming.size, creating: this.#creating }, created.agent);
+    this.#creating.set(created.session, created.agent);
+    return this.#once(created.session, () => this.#begin(created, client)).finally(() => this.#creating.delete(created.session));
+  }
+
+  async #begin(created: PayloadOf<'session:created'>, client: string): Promise<SessionHost> {
+    const { core, signals } = advance(null, { name: 'session:created', payload: created, client }, this.#deps.clock.now());
+    const view = createView(created, signals[0]!.timestamp);
+    const card = cardAfter(view, core, signals);
+    const stream = `session:${created.session}`;
+    const { firstGseq } = await this.#deps.log.append({ stream, epoch: 0, expected: 0, signals, card });
+    const stored = signals.map((signal, index): Signal => ({ ...signal, gseq: firstGseq + index }));
+    for (const signal of stored) foldView(view, signal);
     this.refuseWhenDraining();
-    if (this.#hosts.size + this.#coming.size >= this.#deps.sessionsMax) {
-      throw new AppError('too_many_sessions', {
-        detail: `${this.#deps.sessionsMax} sessions are open; end some, or raise runtime.limits.sessionsMax`,
-        retryAfterMs: 5_000,
-      });
-    }
-    return this.#once(created.session, async () => {
-      const { core, signals } = advance(null, { name: 'session:created', payload: created, client }, this.#deps.clock.now());
-      const view = createView(created, signals[0]!.timestamp);
-      const card = cardAfter(view, core, signals);
-      const stream = `session:${created.session}`;
-      const { firstGseq } = await this.#deps.log.append({ stream, epoch: 0, expected: 0, signals, card });
-      const stored = signals.map((signal, index): Signal => ({ ...signal, gseq: firstGseq + index }));
-      for (const signal of stored) foldView(view, signal);
-      const seeded = created.seed && { snapshot: sessionMachine.getPersistedSnapshot(core.snapshot as never) };
-      const actor = this.#startActor(created.session, seeded ?? { input: { at: core.at, created } });
-      const host = this.#adopt({ core: { ...core, snapshot: actor.getSnapshot() }, view }, actor, 0);
-      this.#deps.hub.publish(created.session, stored);
-      // What was in flight where a fork was taken may have had its effect there.
-      host.begin(created.seed !== undefined);
-      return host;
-    });
+    const seeded = created.seed && { snapshot: sessionMachine.getPersistedSnapshot(core.snapshot as never) };
+    const actor = this.#startActor(created.session, seeded ?? { input: { at: core.at, created } });
+    const host = this.#adopt({ core: { ...core, snapshot: actor.getSnapshot() }, view }, actor, 0);
+    this.#deps.hub.publish(created.session, stored);
+    // What was in flight where a fork was taken may have had its effect there.
+    host.begin(created.seed !== undefined);
+    return host;
   }
 
   /** The session, brought back into memory when it is not there. @throws AppError `session_not_found`, `session_ended`, `draining` */
@@ -111,8 +126,15 @@ export class Supervisor {
 
   /** Forgets the crashes of a quarantined session and brings it back. @throws as `get` does */
   async resume(id: string): Promise<SessionHost> {
-    this.#machine.send({ type: 'CHILD_RESUMED', session: id });
+    this.#forgive(id);
     return this.get(id);
+  }
+
+  /** Begins a session that does not go on by itself anew from its log. */
+  restart(host: SessionHost, error: Error): void {
+    if (this.#hosts.get(host.id) !== host || host.closed) return;
+    host.close(error);
+    this.#crashed(host, error);
   }
 
   /** In memory now? */
@@ -123,15 +145,7 @@ export class Supervisor {
   /** What clients are shown of a session, wherever it is. Not to be changed. @throws AppError `session_not_found` */
   async view(id: string): Promise<SessionView> {
     const live = this.#hosts.get(id)?.view ?? (await this.#coming.get(id)?.catch(() => undefined))?.view;
-    if (live) return live;
-    const card = await this.#deps.log.card(id);
-    if (!card) throw sessionNotFound(id);
-    const known = this.#cold.get(id);
-    if (known && known.session.updatedAt === card.updatedAt) return known;
-    const { view } = await foldSession(this.#deps.log, id);
-    this.#cold.set(id, view);
-    if (this.#cold.size > COLD_VIEWS_MAX) this.#cold.delete(this.#cold.keys().next().value!);
-    return view;
+    return live ?? this.#cold.get(id);
   }
 
   /** Sessions whose last process left work undone go on. Resolves when all are in memory. */
@@ -171,8 +185,41 @@ export class Supervisor {
   async purge(id: string): Promise<void> {
     const host = this.#hosts.get(id);
     if (host) this.#drop(host, sessionNotFound(id));
-    this.#cold.delete(id);
+    this.#cold.forget(id);
+    this.#forgive(id);
     await this.#deps.log.purge(`session:${id}`);
+  }
+
+  /**
+   * Works on the log of a session at rest, which stays out of memory as long: whoever wants it waits.
+   *
+   * @throws AppError `session_not_found`, `turn_open`, `draining`, and what `work` throws
+   */
+  async aside<T>(id: string, work: () => Promise<T>): Promise<T> {
+    this.refuseWhenDraining();
+    const { session } = await this.view(id);
+    const host = this.#hosts.get(id);
+    const rests = SETTLED_STATES.has(session.state) && session.queue.length === 0 && (host?.quiet ?? true);
+    if (!rests || this.#coming.has(id) || this.#aside.has(id)) {
+      throw new AppError('turn_open', { detail: `session ${id} is busy; wait for it to be idle`, retryAfterMs: 1_000 });
+    }
+    if (host) this.#drop(host, gone(id, session.state));
+    const done = Promise.withResolvers<void>();
+    this.#aside.set(id, done.promise);
+    try {
+      return await work();
+    } finally {
+      this.#aside.delete(id);
+      this.#cold.forget(id);
+      done.resolve();
+    }
+  }
+
+  /** Is new work taken? @throws AppError `draining`, `overloaded` */
+  admit(): void {
+    this.refuseWhenDraining();
+    const refusal = this.#deps.overload?.();
+    if (refusal) throw refusal;
   }
 
   refuseWhenDraining(): void {
@@ -181,19 +228,17 @@ export class Supervisor {
   }
 
   async #activate(id: string): Promise<SessionHost> {
+    await this.#aside.get(id);
     this.refuseWhenDraining();
     if (!(await this.#deps.log.card(id))) throw sessionNotFound(id);
-    if (this.#machine.getSnapshot().context.quarantined.includes(id)) {
-      throw new AppError('session_quarantined', {
-        detail: `session ${id} crashed again and again and is put aside; POST /session/${id}/resume tries it once more`,
-      });
-    }
-    const stream = `session:${id}`;
-    const { epoch } = await this.#deps.log.own(stream);
-    const folded = await foldSession(this.#deps.log, id);
-    if (folded.core.snapshot.status !== 'active')
+    if (this.#machine.getSnapshot().context.quarantined.includes(id)) throw this.#damaged.get(id) ?? quarantined(id);
+    const { epoch, head } = await this.#deps.log.own(`session:${id}`);
+    const folded = await foldWhole(this.#deps.log, id, head).catch((error: unknown) => this.#putAside(id, error));
+    if (folded.core.snapshot.status !== 'active' || folded.view.session.state === 'ended')
       throw new AppError('session_ended', { detail: `session ${id} has ended; create a new one` });
     const owned = await this.#noteOwned(folded, epoch);
+    // What was on its way when a drain began must not begin to work behind it.
+    this.refuseWhenDraining();
     const snapshot = sessionMachine.getPersistedSnapshot(owned.core.snapshot as never);
     const actor = this.#startActor(id, { snapshot });
     const host = this.#adopt(owned, actor, epoch);
@@ -202,38 +247,39 @@ export class Supervisor {
   }
 
   async #noteOwned(folded: FoldedSession, epoch: number): Promise<FoldedSession> {
-    const now = this.#deps.clock.now();
-    const restarted = folded.core.snapshot.context.pending.map((pending) => pending.key);
-    const crash = this.#crashes.get(folded.core.id);
-    this.#crashes.delete(folded.core.id);
+    const { id, seq, snapshot } = folded.core;
+    const restarted = snapshot.context.pending.map((pending) => pending.key);
+    const crash = this.#crashes.get(id);
+    this.#crashes.delete(id);
     const facts: SystemFact[] = [{ name: 'session:owned', payload: { epoch, pid: process.pid } }];
-    if (crash) facts.push({ name: 'supervisor:child:restarted', payload: { session: folded.core.id, ...crash } });
-    if (restarted.length > 0) facts.push({ name: 'session:resumed', payload: { fromSeq: folded.core.seq, restarted } });
-    let { core } = folded;
-    const signals: SealedSignal[] = [];
-    for (const fact of facts) {
-      const noted = note(core, fact, now);
-      core = noted.core;
-      signals.push(...noted.signals);
-    }
-    const { firstGseq } = await this.#deps.log.append({ stream: `session:${core.id}`, epoch, expected: folded.core.seq, signals });
-    const stored = signals.map((signal, index): Signal => ({ ...signal, gseq: firstGseq + index }));
-    for (const signal of stored) foldView(folded.view, signal);
-    this.#deps.hub.publish(core.id, stored);
-    return { core, view: folded.view };
+    if (crash) facts.push({ name: 'supervisor:child:restarted', payload: { session: id, ...crash } });
+    if (restarted.length > 0) facts.push({ name: 'session:resumed', payload: { fromSeq: seq, restarted } });
+    return appendNoted(this.#deps, folded, epoch, [...facts, ...upgradeDrafts(folded)]);
   }
 
-  async #noteQuarantine(id: string, restarts: number): Promise<void> {
+  async #noteQuarantine(id: string, restarts: number, scope: 'session' | 'agent'): Promise<void> {
     const error = this.#crashes.get(id)?.error ?? 'Error';
-    const stream = `session:${id}`;
-    const { epoch } = await this.#deps.log.own(stream);
-    const { core } = await foldSession(this.#deps.log, id);
-    const { signals } = note(core, { name: 'session:quarantined', payload: { restarts, error } }, this.#deps.clock.now());
-    const { firstGseq } = await this.#deps.log.append({ stream, epoch, expected: core.seq, signals });
-    this.#deps.hub.publish(id, [{ ...signals[0]!, gseq: firstGseq }]);
+    const { epoch } = await this.#deps.log.own(`session:${id}`);
+    const folded = await foldSession(this.#deps.log, id);
+    await appendNoted(this.#deps, folded, epoch, [{ name: 'session:quarantined', payload: { restarts, error, scope } }]);
   }
 
-  #adopt({ core, view }: FoldedSession, actor: ActorRefFrom<SessionMachine>, epoch: number): SessionHost {
+  /** A session whose log cannot be folded waits for somebody who mends it; trying again does not help. */
+  #putAside(id: string, error: unknown): never {
+    if (isAppError(error, 'log_divergence')) {
+      this.#deps.logger.error({ err: error, session: id }, 'the log of a session is damaged; it is put aside until it is resumed');
+      this.#damaged.set(id, error);
+      this.#machine.send({ type: 'CHILD_DAMAGED', session: id });
+    }
+    throw error;
+  }
+
+  #forgive(id: string): void {
+    this.#damaged.delete(id);
+    this.#machine.send({ type: 'CHILD_RESUMED', session: id });
+  }
+
+  #adopt({ core, view }: FoldedSession, actor: SessionActor, epoch: number): SessionHost {
     const { log, clock, logger } = this.#deps;
     const host = new SessionHost(
       {
@@ -248,15 +294,15 @@ export class Supervisor {
       { core, view, actor, epoch },
     );
     this.#hosts.set(host.id, host);
-    this.#cold.delete(host.id);
+    this.#cold.forget(host.id);
     this.#machine.send({ type: 'CHILD_STARTED', session: host.id });
     return host;
   }
 
-  #startActor(id: string, start: { input: unknown } | { snapshot: unknown }): ActorRefFrom<SessionMachine> {
+  #startActor(id: string, start: { input: unknown } | { snapshot: unknown }): SessionActor {
     this.#registry.send({ type: 'STOP', id });
-    this.#registry.send({ type: 'START', id, logic: sessionMachine, ...start } as never);
-    return this.#registry.getSnapshot().actors.get(id) as ActorRefFrom<SessionMachine>;
+    this.#registry.send({ type: 'START', id, logic: sessionActorLogic, ...start } as never);
+    return this.#registry.getSnapshot().actors.get(id) as SessionActor;
   }
 
   #published(host: SessionHost, signals: readonly Signal[]): void {
@@ -286,7 +332,10 @@ export class Supervisor {
     this.#crashes.set(host.id, { attempt: 0, delayMs: 0, error: error instanceof Error ? error.name : 'Error' });
     // A fenced session belongs to another process now.
     if (isAppError(error, 'session_fenced')) this.#machine.send({ type: 'CHILD_STOPPED', session: host.id });
-    else this.#machine.send({ type: 'CHILD_CRASHED', session: host.id, at: this.#deps.clock.now(), jitter: this.#deps.random() });
+    else {
+      const [at, jitter] = [this.#deps.clock.now(), this.#deps.random()];
+      this.#machine.send({ type: 'CHILD_CRASHED', session: host.id, agent: host.core.agent, at, jitter });
+    }
   }
 
   #planRestart(session: string, attempt: number, delayMs: number): void {
@@ -301,6 +350,8 @@ export class Supervisor {
       await this.get(session);
       return true;
     } catch (error) {
+      // Not now: it goes on at the next start.
+      if (isAppError(error, 'draining')) return false;
       this.#deps.logger.error({ err: error, session }, 'a session could not be resumed');
       const mayPass = isAppError(error, 'storage_failed') || isAppError(error, 'overloaded');
       if (mayPass && !this.draining) this.#later(COME_BACK_RETRY_MS, () => this.#comeBack(session));
@@ -324,6 +375,12 @@ export class Supervisor {
     this.#coming.set(id, promise);
     return promise;
   }
+}
+
+function quarantined(id: string): AppError {
+  return new AppError('session_quarantined', {
+    detail: `session ${id} crashed again and again and is put aside; POST /session/${id}/resume tries it once more`,
+  });
 }
 
 function gone(id: string, state: string): AppError {

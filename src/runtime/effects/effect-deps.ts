@@ -4,7 +4,8 @@ import type { DaemonClient } from '../../core/operation-call.ts';
 import type { ProviderRegistry } from '../../providers/registry.ts';
 import type { ToolRegistry } from '../../tools/tool-registry.ts';
 import type { LiveHub } from '../live/live-hub.ts';
-import type { Slots } from '../slots.ts';
+import type { EffectRecorder } from '../recording/effect-recorder.ts';
+import type { FairSlots } from '../slots.ts';
 
 /** What effects reach the outside with. */
 export interface EffectDeps {
@@ -14,12 +15,14 @@ export interface EffectDeps {
   readonly config: RuntimeConfig;
   readonly hub: LiveHub;
   readonly clock: Clock;
-  /** Model calls at once, over all sessions. */
-  readonly providerSlots: Slots;
-  /** Tool calls at once in one session. */
-  readonly toolSlots: (session: string) => Slots;
+  /** Model calls at once, over all sessions and by agent. */
+  readonly providerSlots: FairSlots;
+  /** Tool calls at once, by session. */
+  readonly toolSlots: FairSlots;
   /** Between 0 and 1; spreads retries. */
   readonly random: () => number;
+  /** Answers from a recording, or makes one. */
+  readonly recorder?: EffectRecorder;
 }
 
 /** Code of an outcome that was stopped by the session itself; never reaches a client as an error. */

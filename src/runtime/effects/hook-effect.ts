@@ -121,15 +121,21 @@ async function callPreCompaction({ call, host, caller, options }: HookCall): Pro
 }
 
 async function callCompactionComplete({ call, host, caller, options }: HookCall): Promise<HookReply> {
-  const reply = await call(daemonOperations.hookCompactionComplete, { ...caller, summary: host.core.conversation.summaryText }, options);
+  const summary = host.core.conversation.summaryText;
+  const reply = await call(daemonOperations.hookCompactionComplete, { ...caller, summary, transcript: transcriptOf(host) }, options);
   return { bypassed: reply.bypassed ?? false, ...(reply.memoryId ? { memoryId: reply.memoryId } : {}) };
 }
 
 async function callSessionEnd({ call, host, caller, options }: HookCall): Promise<HookReply> {
-  const transcript = host.core.conversation.entries
-    .filter((entry) => entry.role !== 'summary')
-    .map((entry) => ({ role: entry.role, content: entry.role === 'tool' ? entry.output : entry.text, at: entry.at }));
+  const transcript = transcriptOf(host);
   const reason = host.core.snapshot.context.endReason ?? 'client';
   const reply = await call(daemonOperations.hookSessionEnd, { ...caller, reason, transcript }, options);
   return { bypassed: reply.bypassed ?? false };
+}
+
+/** What was said so far, summaries left out: the daemon keeps what it has not seen yet. */
+function transcriptOf(host: SessionHost) {
+  return host.core.conversation.entries
+    .filter((entry) => entry.role !== 'summary')
+    .map((entry) => ({ role: entry.role, content: entry.role === 'tool' ? entry.output : entry.text, at: entry.at }));
 }

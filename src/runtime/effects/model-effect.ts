@@ -9,6 +9,7 @@ import { compileInputCheck } from '../../tools/tool-input.ts';
 import { callPolicy } from '../approval-policy.ts';
 import type { SessionHost } from '../session-host.ts';
 import type { InputDraft } from '../session-state.ts';
+import type { LimitMet } from '../slots.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
 
 type ModelPending = Pending & { kind: 'model' };
@@ -18,7 +19,7 @@ export async function runModel(deps: EffectDeps, host: SessionHost, pending: Mod
   const watch = new CallWatch();
   try {
     signal.throwIfAborted();
-    const release = await deps.providerSlots.take(signal);
+    const release = await deps.providerSlots.take(host.core.agent, signal, (met) => noteQueued(host, met));
     try {
       const result = await stream(deps, host, pending, signal, watch);
       return succeeded(deps, host, pending, result, watch);
@@ -28,6 +29,12 @@ export async function runModel(deps: EffectDeps, host: SessionHost, pending: Mod
   } catch (error) {
     return failed(deps, pending, error, signal, watch);
   }
+}
+
+/** A call that waits its turn says so in its session's log. The wait does not depend on it: a session that is gone by then says nothing. */
+function noteQueued(host: SessionHost, { scope, limit, current }: LimitMet): void {
+  const kind = scope === 'key' ? 'agent-provider-calls' : 'provider-calls';
+  host.note({ name: 'supervisor:limit', payload: { kind, limit, current, action: 'queued' } });
 }
 
 class CallWatch {
@@ -121,8 +128,9 @@ function withOwnIds(calls: readonly ToolCall[]): ToolCall[] {
 /** What the registry and the policy say of a call now; the machine decides by it. */
 function requestedCall(deps: EffectDeps, host: SessionHost, call: ToolCall): RequestedCall {
   const tool = deps.tools.get(call.name);
-  const policy = callPolicy(deps.config.approvals, {
+  const policy = callPolicy(deps.config, {
     tool: call.name,
+    input: call.input,
     agent: host.view.session.agent,
     needsApproval: tool?.needsApproval ?? false,
   });

@@ -25,10 +25,7 @@ export async function runToolCall(
       ),
     ];
   }
-  const release = await deps
-    .toolSlots(host.id)
-    .take(signal)
-    .catch(() => null);
+  const release = await deps.toolSlots.take(host.id, signal).catch(() => null);
   if (!release) return [stopped(pending, ABORTED, 'the call was stopped before it began')];
   try {
     return [await callTool(deps, host, pending, signal)];

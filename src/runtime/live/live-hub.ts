@@ -62,20 +62,20 @@ export class LiveHub {
   readonly #dirty = new Set<string>();
   #timer: NodeJS.Timeout | null = null;
   #headGseq = 0;
-  #observer: HubObserver | null = null;
+  readonly #observers: HubObserver[] = [];
 
   /** Told of every committed signal, and of readers that fall behind. */
   observe(observer: HubObserver): void {
-    this.#observer = observer;
+    this.#observers.push(observer);
   }
 
   /** @see HubObserver */
   lag(readers: 1 | -1): void {
-    this.#observer?.lag(readers);
+    for (const observer of this.#observers) observer.lag(readers);
   }
 
   appended(seconds: number): void {
-    this.#observer?.appended(seconds);
+    for (const observer of this.#observers) observer.appended(seconds);
   }
 
   get headGseq(): number {
@@ -93,7 +93,7 @@ export class LiveHub {
     for (const signal of signals) {
       live.head = signal.seq;
       if (signal.name === 'session:ended') live.ended = true;
-      this.#observer?.observe(signal);
+      for (const observer of this.#observers) observer.observe(signal);
       live.recent.push(signal);
       this.#insert(signal);
       this.#recentChars += sizeOf(signal);
@@ -203,6 +203,16 @@ export class LiveHub {
     if (live.readers.size === 0) this.#sessions.delete(session);
   }
 
+  /** Signals of a session that the log no longer has are not shown from memory either. */
+  dropBefore(session: string, seq: number): void {
+    const isGone = (signal: Signal) => signal.source.session === session && signal.seq < seq;
+    for (const signal of this.#recent) if (isGone(signal)) this.#recentChars -= sizeOf(signal);
+    const kept = this.#recent.filter((signal) => !isGone(signal));
+    this.#recent.splice(0, this.#recent.length, ...kept);
+    const live = this.#sessions.get(session);
+    if (live) live.recent = live.recent.filter((signal) => !isGone(signal));
+  }
+
   #live(session: string): SessionLive {
     let live = this.#sessions.get(session);
     if (!live) {
@@ -223,7 +233,7 @@ export class LiveHub {
     while (this.#recent.length > RECENT_SIGNALS_MAX || this.#recentChars > RECENT_CHARS_MAX) {
       const dropped = this.#recent.shift()!;
       this.#recentChars -= sizeOf(dropped);
-      const live = this.#sessions.get(dropped.source.session ?? '');
+      const live = this.#sessions.get(liveKey(dropped));
       if (live?.recent[0]?.seq === dropped.seq) live.recent.shift();
     }
   }
@@ -241,6 +251,11 @@ export class LiveHub {
     for (const session of dirty) for (const wake of [...(this.#sessions.get(session)?.readers ?? [])]) wake();
     for (const wake of [...this.#readers]) wake();
   }
+}
+
+/** Sessions are known by their id, other streams by their name. */
+function liveKey({ stream, source }: Signal): string {
+  return source.session !== undefined && stream === `session:${source.session}` ? source.session : stream;
 }
 
 const SIZES = new WeakMap<Signal, number>();

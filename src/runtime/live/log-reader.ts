@@ -93,6 +93,7 @@ class LogReader {
   }
 
   async #sendStored(signal: Signal): Promise<void> {
+    if (signal.gseq > this.#gseq + 1) await this.#send({ event: 'gap', data: { from: this.#gseq + 1, to: signal.gseq - 1 } });
     const session = signal.source.session;
     if (session && (signal.name === 'text:complete' || signal.name === 'thinking:complete')) await this.#sendText(session);
     if (session && signal.name === 'harness:start') {

@@ -22,6 +22,10 @@ export interface SessionCursor {
 
 export interface SessionReaderOptions {
   readonly session: string;
+  /** Where its signals stand in the log: `session:<session>` when left out. */
+  readonly stream?: string;
+  /** Name of the first frame, `session:snapshot` when left out. */
+  readonly snapshotEvent?: string;
   readonly agent: string;
   readonly after: SessionCursor;
   readonly wants: NameMatcher;
@@ -50,6 +54,7 @@ class SessionReader {
   readonly #sink: StreamSink;
   readonly #options: SessionReaderOptions;
   readonly #deltas: DeltaCursor;
+  readonly #stream: string;
   #seq: number;
   #progress = 0;
   #lagging = false;
@@ -59,6 +64,7 @@ class SessionReader {
     this.#deps = deps;
     this.#sink = sink;
     this.#options = options;
+    this.#stream = options.stream ?? `session:${options.session}`;
     this.#seq = options.after.seq;
     this.#deltas = new DeltaCursor(options.after.offset);
   }
@@ -72,7 +78,7 @@ class SessionReader {
     const heartbeat = setInterval(() => this.#heartbeat(), HEARTBEAT_MS);
     this.#progress = this.#deps.hub.progressHead(session);
     try {
-      await this.#send({ event: 'session:snapshot', data: snapshot() });
+      await this.#send({ event: this.#options.snapshotEvent ?? 'session:snapshot', data: snapshot() });
       // A cursor from before the log was replaced: begin again.
       if (this.#seq > head()) this.#seq = 0;
       await this.#findCall();
@@ -92,7 +98,7 @@ class SessionReader {
   /** A reader that resumes inside a call must know which call that is. */
   async #findCall(): Promise<void> {
     if (this.#seq === 0) return;
-    const before = await this.#deps.log.readBefore(`session:${this.#options.session}`, this.#seq + 1, PAGE_SIGNALS);
+    const before = await this.#deps.log.readBefore(this.#stream, this.#seq + 1, PAGE_SIGNALS);
     const start = before.findLastIndex((signal) => signal.name === 'harness:start');
     if (start >= 0) for (const signal of before.slice(start)) this.#deltas.pass(signal, true);
   }
@@ -117,9 +123,7 @@ class SessionReader {
   async #nextPage(): Promise<readonly Signal[]> {
     const { session, head } = this.#options;
     if (this.#seq >= head()) return [];
-    return (
-      this.#deps.hub.recentAfter(session, this.#seq, PAGE_SIGNALS) ?? this.#deps.log.read(`session:${session}`, this.#seq, PAGE_SIGNALS)
-    );
+    return this.#deps.hub.recentAfter(session, this.#seq, PAGE_SIGNALS) ?? this.#deps.log.read(this.#stream, this.#seq, PAGE_SIGNALS);
   }
 
   #tellLag(count: number): void {

@@ -1,0 +1,24 @@
+import { type Environment, LOG_LEVEL } from './config.ts';
+import type { RuntimeConfig } from './contract/config.ts';
+import type { LeveledLogger } from './core/logger.ts';
+import type { LiveConfig } from './daemon/config-live.ts';
+
+/** Keys of `runtime:` that are read anew at each use, and so may change while it runs. */
+const RUNTIME_KEYS = ['approvals', 'approvalExpiry', 'toolClasses', 'thinkingTokens'] as const;
+
+export interface Followers {
+  /** The runtime's own copy of its section. */
+  readonly runtime: RuntimeConfig;
+  readonly log: LeveledLogger;
+  readonly env: Environment;
+}
+
+/** Carries what changed in agent.yaml to those who hold it outside the daemon. The environment still wins over the file. */
+export function followConfig(live: LiveConfig, { runtime, log, env }: Followers): void {
+  live.onChange(() => {
+    const { config } = live.loaded;
+    Object.assign(runtime, Object.fromEntries(RUNTIME_KEYS.map((key) => [key, config.runtime[key]])));
+    if (env.SIGNET_LOG_LEVEL?.trim()) return;
+    log.level = config.daemon.logLevel ?? LOG_LEVEL;
+  });
+}

@@ -1,0 +1,101 @@
+import { runtimeOperations } from '../contract/runtime.ts';
+import { AppError, isAppError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { Call, CallOptions } from '../core/operation-call.ts';
+import type { SpawnSession, SpawnWish } from '../core/session-spawner.ts';
+import { streamToken } from '../core/signal-seal.ts';
+import type { SessionHost } from './session-host.ts';
+import type { Supervisor } from './supervisor.ts';
+
+const { createSession, endSession, prompt } = runtimeOperations;
+
+/** The one prompt of a spawned session. */
+const PROMPT_ID = 'spawn';
+/** Why a spawned session ends. */
+const DONE = 'done';
+
+interface SpawnDeps {
+  readonly supervisor: Supervisor;
+  /** Of the runtime's own operations: a child is a session like any other. */
+  readonly call: Call;
+  readonly logger: Logger;
+}
+
+/** Child sessions for the tool `spawn_session`. Session and prompt are named after the call, so a call that is repeated joins the first. */
+export function createSpawnSession(deps: SpawnDeps): SpawnSession {
+  return async (wish, signal) => {
+    const parent = await parentOf(deps, wish.parent);
+    const id = `ses_${streamToken(`spawn:${wish.callKey}`)}`;
+    const options = { headers: { 'x-signet-actor': `session:${parent.id}` } };
+    await bring(deps, parent, id, wish, options);
+    const message = { id, promptId: PROMPT_ID, content: wish.prompt };
+    if (!wish.wait) {
+      const { status } = await deps.call(prompt, { ...message, async: true }, { ...options, signal });
+      return { session: id, status };
+    }
+    const parentLeft = watchParent(deps.supervisor, parent, signal);
+    try {
+      const { status, content } = await deps.call(prompt, message, { ...options, signal, timeoutMs: wish.timeoutMs });
+      return { session: id, status, content };
+    } finally {
+      // A parent that comes back makes its call again and finds the child at work.
+      if (!parentLeft()) void finish(deps, id, options);
+    }
+  };
+}
+
+async function parentOf({ supervisor }: SpawnDeps, id: string): Promise<SessionHost> {
+  try {
+    return await supervisor.get(id);
+  } catch (error) {
+    if (!isAppError(error, 'session_not_found')) throw error;
+    throw new AppError('invalid_request', { detail: 'only a session can have child sessions: call it with sessionId', cause: error });
+  }
+}
+
+/** Begins the child unless an earlier call did. It may do no more than its parent. */
+async function bring({ supervisor, call }: SpawnDeps, parent: SessionHost, id: string, wish: SpawnWish, options: CallOptions) {
+  const known = await supervisor.view(id).catch((error: unknown) => {
+    if (isAppError(error, 'session_not_found')) return null;
+    throw error;
+  });
+  if (known) return;
+  const { session } = parent.view;
+  const agent = wish.agent ?? session.agent;
+  const inherited = agent === session.agent ? { provider: session.provider, model: wish.model ?? session.model } : { model: wish.model };
+  const { allowedTools } = parent.core;
+  await call(
+    createSession,
+    {
+      id,
+      parentId: parent.id,
+      agent,
+      ...inherited,
+      title: wish.title,
+      project: session.project ?? undefined,
+      harness: session.harness,
+      bypass: session.bypassed,
+      tools: allowedTools === null ? undefined : [...allowedTools],
+    },
+    options,
+  );
+}
+
+/** Has the parent left memory (and not given up the call) when the signal aborted? Asked at that moment: it may be back soon after. */
+function watchParent(supervisor: Supervisor, parent: SessionHost, signal: AbortSignal): () => boolean {
+  let left = false;
+  const look = () => {
+    left = parent.closed || supervisor.peek(parent.id) !== parent;
+  };
+  if (signal.aborted) look();
+  signal.addEventListener('abort', look, { once: true });
+  return () => left;
+}
+
+async function finish({ call, logger }: SpawnDeps, id: string, options: CallOptions): Promise<void> {
+  try {
+    await call(endSession, { id, reason: DONE }, options);
+  } catch (error) {
+    logger.warn({ err: error, session: id }, 'a spawned session did not end');
+  }
+}

@@ -1,0 +1,95 @@
+import { daemonOperations } from '../../contract/daemon.ts';
+import type { ParsedInputOf } from '../../contract/operation.ts';
+import type { Signal } from '../../contract/signal.ts';
+import { WorkflowSource } from '../../contract/workflow.ts';
+import type { WorkflowView, workflowOperations } from '../../contract/workflow-operations.ts';
+import { AppError } from '../../core/errors.ts';
+import type { Handlers, RequestContext } from '../../core/operation-call.ts';
+import { compilePatterns, parsePatternList } from '../../core/signal-pattern.ts';
+import { compileWorkflow } from '../../core/workflow-compile.ts';
+import type { RuntimeDeps } from '../runtime-deps.ts';
+import type { WorkflowService } from './workflow-service.ts';
+import { summaryOf, viewOf } from './workflow-view.ts';
+
+type Ops = typeof workflowOperations;
+type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
+
+/** Stored signals read at once. */
+const PAGE_SIGNALS = 1_000;
+/** Pages a filtered listing looks through before it answers with what it has and a cursor. */
+const PAGES_SEARCHED_MAX = 20;
+/** Name of a workflow that was given without one. */
+const UNNAMED = 'workflow';
+
+/** Start, look at, list and stop workflows. */
+export function createWorkflowHandlers(deps: RuntimeDeps, workflows: WorkflowService): Handlers<Omit<Ops, 'streamWorkflow'>> {
+  const view = async (id: string): Promise<WorkflowView> => viewOf(await workflows.coreOf(id));
+  return {
+    async runWorkflow(input, context) {
+      const source = await sourceOf(deps, input);
+      const before = input.id !== undefined && (await deps.log.head(`workflow:${input.id}`)).head > 0;
+      const run = await workflows.start(compileWorkflow(source), { ...(input.id ? { id: input.id } : {}), client: context.client });
+      if (before) context.reply.status(200);
+      return view(run.id);
+    },
+    listWorkflows: (query) => listWorkflows(deps, workflows, query),
+    getWorkflow: ({ id }) => view(id),
+    abortWorkflow: (input, context) => abort(workflows, input, context, view),
+    listWorkflowEvents: (input) => listEvents(deps, workflows, input),
+  };
+}
+
+async function abort(
+  workflows: WorkflowService,
+  { id, reason }: Input<'abortWorkflow'>,
+  context: RequestContext,
+  view: (id: string) => Promise<WorkflowView>,
+): Promise<WorkflowView> {
+  await workflows.get(id);
+  await workflows.peek(id)?.abort(context.client, reason);
+  return view(id);
+}
+
+/** What is given wins over what agent.yaml says. @throws AppError `workflow_not_found`, `invalid_workflow` */
+async function sourceOf(deps: RuntimeDeps, { id: _id, name, ...given }: Input<'runWorkflow'>): Promise<WorkflowSource> {
+  const stated = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  if (given.agents) return WorkflowSource.parse({ name: name ?? UNNAMED, input: null, ...stated });
+  const { workflows } = await deps.daemon.call(daemonOperations.workflowConfig, {});
+  if (name === undefined) throw new AppError('invalid_workflow', { detail: 'give `agents`, or the `name` of a workflow of agent.yaml' });
+  const known = workflows.find((workflow) => workflow.name === name);
+  if (known) return WorkflowSource.parse({ ...known, ...stated });
+  const names = workflows.map((workflow) => workflow.name).join(', ') || 'none';
+  throw new AppError('workflow_not_found', { detail: `agent.yaml has no workflow "${name}"; there are: ${names}` });
+}
+
+async function listWorkflows({ log }: RuntimeDeps, workflows: WorkflowService, { limit, cursor }: Input<'listWorkflows'>) {
+  const before = cursor === undefined ? {} : { before: Number(cursor) };
+  const entries = await log.streams({ prefix: 'workflow:', limit, ...before });
+  const items = await Promise.all(
+    entries.map(async ({ name, head }) => {
+      const [[first], [last]] = await Promise.all([log.read(name, 0, 1), log.readBefore(name, head + 1, 1)]);
+      if (!first || !last) return null;
+      const running = workflows.peek(first.payload.workflow as string);
+      return summaryOf(first, last, running && viewOf(running.core).status);
+    }),
+  );
+  const next = entries.length === limit ? String(entries.at(-1)!.place) : null;
+  return { items: items.filter((item) => item !== null), next };
+}
+
+async function listEvents({ log }: RuntimeDeps, workflows: WorkflowService, { id, after, limit, events }: Input<'listWorkflowEvents'>) {
+  const { seq: head } = await workflows.coreOf(id);
+  const wants = events === undefined ? () => true : compilePatterns(parsePatternList(events), '/events');
+  const items: Signal[] = [];
+  let seq = after;
+  for (let page = 0; page < PAGES_SEARCHED_MAX && items.length < limit && seq < head; page += 1) {
+    const signals = await log.read(`workflow:${id}`, seq, Math.min(PAGE_SIGNALS, events === undefined ? limit : PAGE_SIGNALS));
+    if (signals.length === 0) break;
+    for (const signal of signals) {
+      if (items.length >= limit) break;
+      seq = signal.seq;
+      if (wants(signal.name)) items.push(signal);
+    }
+  }
+  return { items, next: seq < head ? seq : null, head };
+}

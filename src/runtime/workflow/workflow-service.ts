@@ -1,0 +1,215 @@
+import { hash } from 'node:crypto';
+import { daemonOperations } from '../../contract/daemon.ts';
+import type { Signal } from '../../contract/signal.ts';
+import type { WorkflowAgentRules } from '../../contract/workflow.ts';
+import type { WorkflowPayloadOf } from '../../contract/workflow-signals.ts';
+import { newId } from '../../core/clock.ts';
+import { AppError } from '../../core/errors.ts';
+import { canonicalJson } from '../../core/signal-seal.ts';
+import type { WorkflowAgent, WorkflowDefinition, WorkflowRun, WorkflowRuns, WorkflowStart } from '../../core/workflow.ts';
+import { checkWorkflow, compileWorkflow } from '../../core/workflow-compile.ts';
+import { chooseModel } from '../model-choice.ts';
+import type { ActivationPorts } from './activation.ts';
+import { beginWorkflow, noteWorkflow, type WorkflowCore } from './workflow-core.ts';
+import { readWorkflow } from './workflow-fold.ts';
+import { WorkflowHost } from './workflow-host.ts';
+import { readTrace } from './workflow-trace.ts';
+import { WorkflowTrail } from './workflow-trail.ts';
+
+/** Workflows that may run at once; each reads the whole log as it grows. */
+export const WORKFLOWS_MAX = 256;
+/** Hosts of ended workflows that stay in memory. */
+const ENDED_KEPT_MAX = 64;
+/** Streams looked at together when the process starts. */
+const SWEEP_STREAMS = 100;
+const RETRY_AFTER_MS = 5_000;
+const LOST = { code: 'workflow_lost', message: 'it was defined in code, and the process that had the code is gone' };
+
+/** Starts workflows, brings them back after a restart, and lets go of them at shutdown. */
+export class WorkflowService implements WorkflowRuns {
+  readonly #ports: ActivationPorts;
+  readonly #hosts = new Map<string, WorkflowHost>();
+  /** For readers that have not seen the end yet. */
+  readonly #ended = new Map<string, WorkflowHost>();
+  readonly #coming = new Map<string, Promise<WorkflowHost>>();
+  readonly #starting = new Map<string, Promise<WorkflowRun>>();
+  #closed = false;
+
+  constructor(ports: ActivationPorts) {
+    this.#ports = ports;
+  }
+
+  /** In memory now: running, or just ended. */
+  peek(id: string): WorkflowHost | undefined {
+    return this.#hosts.get(id) ?? this.#ended.get(id);
+  }
+
+  start(definition: WorkflowDefinition, options: WorkflowStart): Promise<WorkflowRun> {
+    const id = options.id ?? newId('wfl');
+    // Two starts of the same id at once are one after the other, so that the second finds the first.
+    const before = this.#starting.get(id) ?? Promise.resolve(null);
+    const started = before.catch(() => null).then(() => this.#start(id, definition, options.client));
+    this.#starting.set(id, started);
+    const forget = () => this.#starting.get(id) === started && this.#starting.delete(id);
+    started.then(forget, forget);
+    return started;
+  }
+
+  async get(id: string): Promise<WorkflowRun> {
+    const host = this.#hosts.get(id);
+    if (host) return this.#runOf(host.id, host.done);
+    const { core } = await readWorkflow(this.#ports.deps.log, id);
+    return this.#runOf(id, core.end ? Promise.resolve({ id, ...core.end }) : (await this.#comeBack(id)).done);
+  }
+
+  /** The state of a workflow, wherever it is. @throws AppError `workflow_not_found` */
+  async coreOf(id: string): Promise<WorkflowCore> {
+    return this.peek(id)?.core ?? (await readWorkflow(this.#ports.deps.log, id)).core;
+  }
+
+  /** Workflows whose last process left them running go on. */
+  async sweep(): Promise<number> {
+    const { log, logger } = this.#ports.deps;
+    let resumed = 0;
+    let before: number | undefined;
+    for (;;) {
+      const entries = await log.streams({ prefix: 'workflow:', limit: SWEEP_STREAMS, ...(before === undefined ? {} : { before }) });
+      for (const { name, head } of entries) {
+        const id = name.slice('workflow:'.length);
+        const [last] = head > 0 ? await log.readBefore(name, head + 1, 1) : [];
+        if (!last || last.name === 'workflow:end' || this.#hosts.has(id)) continue;
+        try {
+          await this.#comeBack(id);
+          resumed += 1;
+        } catch (error) {
+          logger.error({ err: error, workflow: id }, 'a workflow could not be resumed');
+        }
+      }
+      if (entries.length < SWEEP_STREAMS) return resumed;
+      before = entries.at(-1)!.place;
+    }
+  }
+
+  /** Lets go of all runs: their logs keep what is owed. */
+  close(): void {
+    this.#closed = true;
+    const reason = new AppError('draining', { detail: 'the runtime is shutting down; the workflow goes on at the next start' });
+    for (const host of this.#hosts.values()) host.close(reason);
+  }
+
+  async #start(id: string, given: WorkflowDefinition, client: string): Promise<WorkflowRun> {
+    const { deps } = this.#ports;
+    deps.supervisor.admit();
+    checkWorkflow(given);
+    const bodyDigest = hash('sha256', canonicalJson(given.source ?? { ...given, agents: given.agents.map(rulesOf) }), 'base64url');
+    const [existing] = await deps.log.read(`workflow:${id}`, 0, 1);
+    if (existing) {
+      if (existing.payload.bodyDigest === bodyDigest) return this.get(id);
+      throw new AppError('id_conflict', { detail: `workflow ${id} exists and was started with another definition` });
+    }
+    this.#refuseTooMany();
+    const definition = { ...given, agents: await this.#resolveAgents(given.agents) };
+    const { core, signals } = beginWorkflow(startOf(id, definition, bodyDigest), deps.clock.now(), client);
+    const { firstGseq } = await deps.log.append({ stream: `workflow:${id}`, epoch: 0, expected: 0, signals });
+    const stored = signals.map((signal, index): Signal => ({ ...signal, gseq: firstGseq + index }));
+    const trail = new WorkflowTrail(id);
+    for (const signal of stored) trail.take(signal);
+    const point = { core, trail, definition, epoch: 0, cursor: firstGseq - 1, head: stored.at(-1)!.gseq };
+    const host = this.#adopt(new WorkflowHost(this.#ports, point));
+    deps.hub.publish(`workflow:${id}`, stored);
+    host.begin();
+    return this.#runOf(id, host.done);
+  }
+
+  #comeBack(id: string): Promise<WorkflowHost> {
+    const coming = this.#coming.get(id) ?? this.#bringBack(id).finally(() => this.#coming.delete(id));
+    this.#coming.set(id, coming);
+    return coming;
+  }
+
+  async #bringBack(id: string): Promise<WorkflowHost> {
+    this.#refuseClosed();
+    const { log, clock, hub } = this.#ports.deps;
+    const stream = `workflow:${id}`;
+    const { epoch } = await log.own(stream);
+    const { core: folded, trail, cursor } = await readWorkflow(log, id);
+    const { core, signals } = noteWorkflow(folded, { name: 'workflow:owned', payload: { epoch, pid: process.pid } }, clock.now());
+    const { firstGseq } = await log.append({ stream, epoch, expected: folded.seq, signals });
+    const { definition, fault } = definitionOf(core);
+    const host = this.#adopt(new WorkflowHost(this.#ports, { core, trail, definition, epoch, cursor, head: firstGseq }));
+    hub.publish(stream, [{ ...signals[0]!, gseq: firstGseq }]);
+    host.begin(fault);
+    return host;
+  }
+
+  #adopt(host: WorkflowHost): WorkflowHost {
+    this.#hosts.set(host.id, host);
+    const leave = () => {
+      this.#hosts.delete(host.id);
+      this.#ended.set(host.id, host);
+      if (this.#ended.size > ENDED_KEPT_MAX) this.#ended.delete(this.#ended.keys().next().value!);
+    };
+    host.done.then(leave, leave);
+    return host;
+  }
+
+  #refuseTooMany(): void {
+    this.#refuseClosed();
+    if (this.#hosts.size < WORKFLOWS_MAX) return;
+    throw new AppError('too_many_workflows', {
+      detail: `${WORKFLOWS_MAX} workflows run; wait for one to end`,
+      retryAfterMs: RETRY_AFTER_MS,
+    });
+  }
+
+  #refuseClosed(): void {
+    if (this.#closed) throw new AppError('draining', { detail: 'the runtime is shutting down; try again when it is back' });
+  }
+
+  /** Which agents of the roster they are, and whether their models exist; fixed at the start. @throws AppError `unknown_agent`, `unknown_provider`, `unknown_model` */
+  async #resolveAgents(agents: readonly WorkflowAgent[]): Promise<WorkflowAgent[]> {
+    const { deps } = this.#ports;
+    const roster = (await deps.daemon.call(daemonOperations.listAgents, {})).agents.map(({ name }) => name);
+    return agents.map((agent) => {
+      if (agent.agent !== undefined && !roster.includes(agent.agent)) {
+        throw new AppError('unknown_agent', {
+          detail: `no agent "${agent.agent}"; known: ${roster.join(', ')}. Add it to agents.roster in agent.yaml`,
+        });
+      }
+      if (agent.provider !== undefined || agent.model !== undefined) chooseModel(deps, agent);
+      return agent.agent === undefined && roster.includes(agent.name) ? { ...agent, agent: agent.name } : agent;
+    });
+  }
+
+  #runOf(id: string, done: WorkflowRun['done']): WorkflowRun {
+    return {
+      id,
+      done,
+      abort: async (reason) => (await this.#hosts.get(id)?.abort('code', reason)) ?? done,
+      signals: () => readTrace(this.#ports.deps.log, id),
+    };
+  }
+}
+
+function startOf(id: string, definition: WorkflowDefinition, bodyDigest: string): WorkflowPayloadOf<'workflow:start'> {
+  const { name, agents, state, input = null, timeoutMs, limits, project, source } = definition;
+  const rules = agents.map(rulesOf);
+  return { workflow: id, name, agents: rules, state: { ...state }, input, limits: { ...limits, timeoutMs }, project, source, bodyDigest };
+}
+
+/** What is data of an agent. */
+function rulesOf({ prompt: _prompt, when: _when, emitWhen: _emitWhen, ...rules }: WorkflowAgent): WorkflowAgentRules {
+  return rules;
+}
+
+/** Compiled again from what its first signal says; one that was defined in code can only end. */
+function definitionOf({ started }: WorkflowCore): { definition: WorkflowDefinition; fault?: { code: string; message: string } } {
+  if (started.source) {
+    const compiled = compileWorkflow(started.source);
+    const agents = compiled.agents.map((agent, index) => ({ ...agent, ...started.agents[index]! }));
+    return { definition: { ...compiled, agents } };
+  }
+  const agents = started.agents.map((rules): WorkflowAgent => ({ ...rules, prompt: () => '' }));
+  const { name, state, input, limits, project } = started;
+  return { definition: { name, agents, state, input, timeoutMs: limits.timeoutMs, limits, project, source: null }, fault: LOST };
+}
