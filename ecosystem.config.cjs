@@ -12,6 +12,8 @@ module.exports = {
       script: join(__dirname, 'bin', 'signet.js'),
       args: 'start --foreground',
       interpreter: existsSync(bundledNode) ? bundledNode : process.execPath,
+      // One arena instead of one a thread: about 6 MiB less, on glibc.
+      env: { MALLOC_ARENA_MAX: '1' },
       // One process owns the databases. Cluster mode would start a second one, and would ignore `interpreter`.
       exec_mode: 'fork',
       instances: 1,

@@ -1,21 +1,27 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 /** Servers, databases and processes are real, and the machine may be busy with other things; unit: milliseconds. */
 const TEST_TIMEOUT_MS = 30_000;
+const WORKERS_MIN = 2;
 const SOAK_TIMEOUT_MS = 3_600_000;
 
 // A developer's own keys and settings must not reach the tests: none may call a model provider or touch a real workspace.
 for (const name of Object.keys(process.env)) {
-  if (/^(SIGNET|ANTHROPIC|OPENAI)_/.test(name)) delete process.env[name];
+  if (/^(SIGNET|SIGNALS|ANTHROPIC|OPENAI)_/.test(name)) delete process.env[name];
 }
 
 export default defineConfig(({ mode }) => {
   const soak = mode === 'soak';
   return {
     test: {
-      include: soak ? ['test/soak/**/*.test.ts'] : ['test/**/*.test.ts'],
+      include: soak ? ['test/soak/**/*.test.ts', 'test/acceptance/{readers,sessions}.test.ts'] : ['test/**/*.test.ts'],
       exclude: soak ? [] : ['test/soak/**'],
+      // The same tests with larger numbers.
+      env: { SOAK: soak ? '1' : '' },
       pool: 'forks',
+      // By itself Vitest leaves a core free, which on two cores is half of the machine.
+      maxWorkers: Math.max(WORKERS_MIN, availableParallelism() - 1),
       testTimeout: soak ? SOAK_TIMEOUT_MS : TEST_TIMEOUT_MS,
       hookTimeout: TEST_TIMEOUT_MS,
       passWithNoTests: soak,

@@ -10,7 +10,7 @@ const DIST = join(ROOT, 'dist');
 /** What the bundle was made from; compared by `--if-stale`. */
 const STAMP = join(DIST, '.built-from');
 /** Entries by the name of their file in dist/. signal-writer is a worker thread, so it must be a file of its own. */
-const ENTRIES = { main: 'src/main.ts', index: 'src/index.ts', 'signal-writer': 'src/store/signal-writer.ts' };
+const ENTRIES = { main: 'src/main.ts', index: 'src/index.ts', vitest: 'src/vitest.ts', 'signal-writer': 'src/store/signal-writer.ts' };
 /** Everything that can change the bundle. */
 const SOURCES = ['src', 'machines', 'package.json', 'package-lock.json', 'tsconfig.json', 'scripts/build.mjs'];
 

@@ -11,9 +11,6 @@ const LAUNCHER = process.env.SIGNET_BENCH_LAUNCHER ?? join(ROOT, 'bin', 'signet.
 const MODEL_SERVER = join(ROOT, 'test', 'helpers', 'model-server', 'main.ts');
 /** How long a child may take to start; unit: milliseconds. */
 const START_TIMEOUT_MS = 30_000;
-/** Collects garbage when asked to, so that memory that is only not collected yet is not counted. */
-const COLLECTOR = "data:text/javascript,process.on('SIGUSR2',()=>{gc();gc()})";
-
 export interface Child {
   readonly pid: number;
   readonly url: string;
@@ -25,25 +22,31 @@ export interface DaemonChild extends Child {
   readonly folder: string;
   /** From spawn to an answered GET /health of the runtime; unit: milliseconds. */
   readonly startMs: number;
-  /** Two full collections, when started with `collectable`. */
-  collect(): void;
 }
 
 export interface DaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
-  /** Takes `collect()`; costs one line of JavaScript at its start. */
-  readonly collectable?: boolean;
+  /** Workspace; without one an empty one that is removed at the end. */
+  readonly folder?: string;
   /** Flags of Node, for profiles. */
   readonly nodeFlags?: readonly string[];
 }
 
 /** The built daemon as a process of its own, on free ports and an empty workspace. */
-export async function startDaemon({ env = {}, collectable = false, nodeFlags = [] }: DaemonOptions = {}): Promise<DaemonChild> {
-  const folder = mkdtempSync(join(tmpdir(), 'signet-bench-'));
-  const flags = [...nodeFlags, ...(collectable ? ['--expose-gc', '--import', COLLECTOR] : [])];
+export async function startDaemon({ env = {}, folder: given, nodeFlags = [] }: DaemonOptions = {}): Promise<DaemonChild> {
+  const folder = given ?? mkdtempSync(join(tmpdir(), 'signet-bench-'));
   const started = performance.now();
-  const child = spawn(process.execPath, [...flags, LAUNCHER, 'start', '--foreground'], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, SIGNET_PATH: folder, SIGNET_PORT: '0', SIGNET_RUNTIME_PORT: '0', ...env },
+  const child = spawn(process.execPath, [...nodeFlags, LAUNCHER, 'start', '--foreground'], {
+    // As `npm start` does.
+    env: {
+      MALLOC_ARENA_MAX: '1',
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      SIGNET_PATH: folder,
+      SIGNET_PORT: '0',
+      SIGNET_RUNTIME_PORT: '0',
+      ...env,
+    },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const url = await printed(child, /runtime\s+(http:\S+)/);
@@ -54,17 +57,24 @@ export async function startDaemon({ env = {}, collectable = false, nodeFlags = [
     url,
     folder,
     startMs,
-    collect: () => void child.kill('SIGUSR2'),
-    close: () => end(child, () => rmSync(folder, { recursive: true, force: true })),
+    close: () => end(child, () => given ?? rmSync(folder, { recursive: true, force: true })),
   };
 }
 
-/** The model server as a process of its own; its answer has `tokens` tokens, each a chunk of its own when there is a delay. */
-export async function startModel({ tokens, delayMs }: { tokens: number; delayMs?: number }): Promise<Child> {
+/**
+ * The model server as a process of its own; its answer has `tokens` tokens, each a chunk of its own when there is a delay.
+ *
+ * @param call  a tool it calls once before each answer
+ */
+export async function startModel({ tokens, delayMs, call }: { tokens: number; delayMs?: number; call?: string }): Promise<Child> {
   const delay = delayMs === undefined ? [] : ['--delay-ms', String(delayMs)];
-  const child = spawn(process.execPath, [MODEL_SERVER, '--port', '0', '--tokens', String(tokens), ...delay], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const child = spawn(
+    process.execPath,
+    [MODEL_SERVER, '--port', '0', '--tokens', String(tokens), ...delay, ...(call === undefined ? [] : ['--call', call])],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
   const url = await printed(child, /(http:\S+)/);
   return { pid: child.pid!, url, close: () => end(child) };
 }

@@ -12,6 +12,14 @@ export async function createSessions(url: string, count: number): Promise<string
   return ids;
 }
 
+/** Sessions end and their logs go. */
+export async function endSessions(url: string, ids: readonly string[]): Promise<void> {
+  await atOnce(ids.length, CREATES_AT_ONCE, async (index) => {
+    const ended = await fetch(`${url}/session/${ids[index]}?purge=true`, { method: 'DELETE' });
+    if (!ended.ok) throw new Error(`a session did not end: ${ended.status} ${await ended.text()}`);
+  });
+}
+
 /** One prompt, answered when its turn has ended. */
 export async function runTurn(url: string, session: string): Promise<void> {
   await postJson(`${url}/session/${session}/prompt`, { content: 'Say something of fifty tokens.' });

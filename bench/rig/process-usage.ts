@@ -6,8 +6,8 @@ const MS_PER_TICK = 1_000 / TICKS_PER_SECOND;
 /** Looks at a process's memory, and the pause between them; unit of the pause: milliseconds. */
 const MEMORY_LOOKS = 7;
 const MEMORY_LOOK_PAUSE_MS = 150;
-/** How long a process that has just worked is left alone before its memory is looked at; unit: milliseconds. */
-const SETTLE_MS = 1_500;
+/** How long a process that has just worked is left alone before its memory is looked at; the daemon gives back what it can after three. Unit: milliseconds. */
+const SETTLE_MS = 5_000;
 
 /** User and system time of a process and all its threads so far, in ms; steps of 10 ms. Linux only. */
 export function cpuMs(pid: number): number {

@@ -6,6 +6,9 @@ export const HOMES: Readonly<Record<string, readonly string[]>> = {
   '@anthropic-ai/sdk': ['src/providers/'],
   '@fastify/websocket': ['src/http/'],
   '@modelcontextprotocol/sdk': ['src/mcp/'],
+  '@opentelemetry/api': ['src/runtime/'],
+  '@opentelemetry/exporter-trace-otlp-http': ['src/runtime/'],
+  '@opentelemetry/sdk-trace': ['src/runtime/'],
   ajv: ['src/tools/'],
   commander: ['src/cli/'],
   fastify: ['src/http/'],
@@ -13,13 +16,13 @@ export const HOMES: Readonly<Record<string, readonly string[]>> = {
   pino: ['src/log.ts'],
   'prom-client': ['src/runtime/'],
   xstate: ['machines/', 'src/runtime/'],
-  yaml: ['src/daemon/'],
+  yaml: ['src/daemon/', 'src/cli/'],
   zod: ['src/contract/'],
   'node:sqlite': ['src/store/'],
 };
 
 /** Types of a package that comes with another one: `import type` only. */
-const TYPES_ONLY: Readonly<Record<string, readonly string[]>> = { ws: ['src/http/'] };
+const TYPES_ONLY: Readonly<Record<string, readonly string[]>> = { ws: ['src/http/'], vitest: ['src/vitest.ts'] };
 
 /** Node's own modules with a home; all others are free in the product, except in `machines`, which stays pure. */
 const isFreeBuiltin = (name: string): boolean => name.startsWith('node:') && !(name in HOMES);

@@ -2,6 +2,7 @@ import { SIGNALS } from '../../src/contract/catalog.ts';
 import { ERRORS } from '../../src/contract/errors.ts';
 import { toJsonSchema } from '../../src/contract/json-schema.ts';
 import { type SignalKind, SignalKind as SignalKinds } from '../../src/contract/signal.ts';
+import { STATE_CHANGED, WORKFLOW_SIGNALS } from '../../src/contract/workflow-signals.ts';
 import { code, page, table } from './markdown.ts';
 import { fieldsOf, typeText } from './schema-text.ts';
 
@@ -34,7 +35,7 @@ export function errorsPage(): string {
 
 /** docs/signals.md */
 export function signalsPage(): string {
-  const signals = Object.entries(SIGNALS);
+  const signals = Object.entries({ ...SIGNALS, ...WORKFLOW_SIGNALS, 'state:<key>:changed': STATE_CHANGED });
   const kinds = SignalKinds.options.map((kind) => `- **${kind}**: ${KIND_TEXT[kind]}`).join('\n');
   const overview = signals.map(([name, { kind, description }]) => [`[${code(name)}](#${anchor(name)})`, kind, description]);
   const details = signals.map(([name, { kind, description, payload }]) => {

@@ -4,13 +4,19 @@ export const ENVIRONMENT: readonly { readonly name: string; readonly value: stri
   { name: 'SIGNET_HOST', value: '`127.0.0.1`', meaning: 'Address both servers bind to, and clients call' },
   { name: 'SIGNET_PORT', value: '`3850`', meaning: 'Port of the daemon; 0 takes any free one' },
   { name: 'SIGNET_RUNTIME_PORT', value: '`7700`', meaning: 'Port of the runtime; 0 takes any free one' },
-  { name: 'SIGNET_DAEMON_URL', value: '`http://<host>:<port>`', meaning: 'Where harness adapters find the daemon' },
+  {
+    name: 'SIGNET_DAEMON_URL',
+    value: '`http://<host>:<port>`',
+    meaning: 'Where harness adapters, and commands such as `signet recall`, find the daemon',
+  },
   { name: 'SIGNET_RUNTIME_URL', value: '`http://127.0.0.1:7700`', meaning: 'Where commands such as `signet chat` find the runtime' },
   { name: 'SIGNET_TOKEN', value: '', meaning: 'Token the commands send' },
   { name: 'SIGNET_PROVIDER', value: 'see below', meaning: 'Provider that answers when a session names none' },
   { name: 'SIGNET_MODEL', value: "the provider's own", meaning: 'Model of that provider' },
   { name: 'SIGNET_BYPASS', value: '', meaning: '`1`: `signet chat` begins its session with the hooks silent' },
   { name: 'SIGNET_LOG_LEVEL', value: '`info`', meaning: '`fatal`, `error`, `warn`, `info`, `debug`, `trace` or `silent`' },
+  { name: 'SIGNALS_MODE', value: '`live`', meaning: '`live`, `record`, `replay` or `auto`, see [recording](recording.md)' },
+  { name: 'SIGNALS_RECORDING', value: '', meaning: 'File that is recorded to or replayed from; every mode but `live` needs one' },
   {
     name: 'ANTHROPIC_API_KEY',
     value: '',
@@ -19,11 +25,15 @@ export const ENVIRONMENT: readonly { readonly name: string; readonly value: stri
   { name: 'ANTHROPIC_BASE_URL', value: "the provider's own", meaning: 'Other address of the Anthropic API' },
   { name: 'OPENAI_API_KEY', value: '', meaning: 'Key of the OpenAI API; with it the provider `openai` is there without any configuration' },
   { name: 'OPENAI_BASE_URL', value: "the provider's own", meaning: 'Other address of the OpenAI API, for servers that speak its protocol' },
+  { name: 'OTEL_EXPORTER_OTLP_ENDPOINT', value: '', meaning: 'OpenTelemetry collector; `/v1/traces` is added' },
+  { name: 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', value: '', meaning: 'The same, taken as it is' },
+  { name: 'OTEL_SERVICE_NAME', value: '`signet`', meaning: '`service.name` of the spans' },
+  { name: 'OTEL_SDK_DISABLED', value: '', meaning: '`true`: no spans, whatever else says so' },
 ];
 
 /** Names of variables that a source text mentions, comments left out by the caller. Constants of that name are none. */
 export function environmentNames(code: string): string[] {
   const constants = new Set([...code.matchAll(/\bconst\s+([A-Z][A-Z0-9_]+)\b/g)].map((match) => match[1]!));
-  const names = [...code.matchAll(/\b(?:SIGNET|ANTHROPIC|OPENAI)_[A-Z0-9_]*[A-Z0-9]\b/g)].map((match) => match[0]);
+  const names = [...code.matchAll(/\b(?:SIGNET|SIGNALS|ANTHROPIC|OPENAI|OTEL)_[A-Z0-9_]*[A-Z0-9]\b/g)].map((match) => match[0]);
   return [...new Set(names)].filter((name) => !constants.has(name)).sort();
 }

@@ -54,9 +54,9 @@ verifies(
     const prompt = 'where does the spare key behind the walnut clock hang?';
 
     const start = await hook('session-start', { sessionKey: 'silent' });
-    expect(start).toEqual({ inject: '', memories: [], bypassed: true });
+    expect(start).toEqual({ inject: '', context: '', memories: [], sessionKey: 'silent', sessionId: 'silent', bypassed: true });
     expect(await hook('user-prompt-submit', { sessionKey: 'silent', prompt })).toEqual({
-      ...{ inject: '', memoryCount: 0, memories: [], bypassed: true },
+      ...{ inject: '', memoryCount: 0, memories: [], strong: false, queryTerms: [], engine: 'none', bypassed: true },
     });
     expect(await hook('pre-compaction', { sessionKey: 'silent' })).toMatchObject({ summaryPrompt: '', guidelines: '', bypassed: true });
 
@@ -89,6 +89,9 @@ verifies(
       results: [],
       memories: [],
       count: 0,
+      message: '',
+      strong: false,
+      method: 'none',
       bypassed: true,
     });
 

@@ -37,7 +37,7 @@ export const MCP_TOOL_REQUIREMENTS = {
     'mcp.memory_list.offset': open('memory_list skips the first offset memories'),
     'mcp.memory_list.type': open('memory_list with type returns memories of that type only'),
     'mcp.memory_list.result': open('memory_list returns an array of memories'),
-    'memory.list.endpoint': open('GET /api/memories lists memories'),
+    'memory.list.endpoint': tested('GET /api/memories lists memories'),
   },
   memory_modify: {
     'mcp.memory_modify.id': tested('memory_modify requires id and fails for an id that does not exist'),
@@ -66,7 +66,7 @@ export const MCP_TOOL_REQUIREMENTS = {
     'mcp.memory_feedback.immediate': open('A rating is stored for its session and memory before the reply'),
     'mcp.memory_feedback.result': open('memory_feedback returns ok: true and how many ratings it recorded'),
     'mcp.memory_feedback.embedded-json': open('Feedback written as JSON in the text is still accepted'),
-    'memory.feedback.endpoint': open('POST /api/memory/feedback records ratings'),
+    'memory.feedback.endpoint': tested('POST /api/memory/feedback records ratings'),
   },
   agent_peers: {
     'mcp.agent_peers.agent_id': open('agent_peers asks as agent_id; default the agent default'),

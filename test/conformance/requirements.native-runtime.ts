@@ -76,8 +76,8 @@ export const NATIVE_RUNTIME_REQUIREMENTS = {
     'runtime.session-start.first-turn': tested('Memories of session-start are in the system prompt of the first turn'),
     'runtime.session-start.resumed': tested('A resumed session starts with its last checkpoint'),
     'runtime.session-end.hook': tested('Ending a session calls session-end'),
-    'runtime.session-end.continuity': open('session-end triggers a continuity score'),
-    'runtime.session-end.extraction': open('session-end queues the extraction of memories'),
+    'runtime.session-end.continuity': tested('session-end triggers a continuity score'),
+    'runtime.session-end.extraction': tested('session-end queues the extraction of memories'),
     'runtime.session-end.checkpoint': tested('session-end saves a checkpoint of the session'),
   },
   'Daemon API Dependency Map': {

@@ -81,7 +81,7 @@ verifies(['runtime.tool.register', 'runtime.tool.unregister', 'runtime.tools.exe
 
 verifies('runtime.tool.built-in', async () => {
   const builtIn = (await rig.client.tools.list()).tools.filter(({ origin }) => origin === 'builtin');
-  expect(names(builtIn)).toEqual(['memory_forget', 'memory_get', 'memory_modify', 'memory_search', 'memory_store']);
+  expect(names(builtIn)).toEqual(['memory_forget', 'memory_get', 'memory_modify', 'memory_search', 'memory_store', 'spawn_session']);
 });
 
 verifies(

@@ -67,6 +67,16 @@ describe('a tool that needs an approval', () => {
     expect(rig.tools.requests.length).toBe(0);
   });
 
+  test('runs when nobody decides in time and the configuration says so', async () => {
+    rig = await startRig({ yaml: 'runtime: { approvalExpiry: allow, limits: { approvalTimeoutMs: 100 } }\n' });
+    await rig.tool('shell', () => 'ran', { needsApproval: true });
+    const { id } = await rig.client.session.create({});
+    rig.model.script([calls('shell'), { text: 'Nobody minded.' }]);
+    await rig.client.session.prompt(id, { content: 'Run it.' });
+    expect(payloads(await readLog(rig.client, id), 'tool:approval:resolved')).toMatchObject([{ decision: 'once', by: 'expiry' }]);
+    expect(await outputs(id)).toEqual(['ran']);
+  });
+
   test('nobody waits for is not found, in a known and in an unknown session', async () => {
     const id = await asking();
     await expect(rig.client.approvals.decide(id, 'c9', 'once')).rejects.toMatchObject({ code: 'approval_not_found', status: 404 });

@@ -145,3 +145,9 @@ verifies('runtime.config.schema', 'a wrong key in agent.yaml is refused with fil
   writeFileSync(join(folder, 'agent.yaml'), 'runtime: [\n');
   expectRefusal(await refusedStart(), /agent\.yaml:[12]:\d+/);
 });
+
+test('a daemon at rest gives memory back, and goes on answering', async () => {
+  running = await startSignetProcess({ folder, env: { SIGNET_LOG_LEVEL: 'debug' } });
+  await expect.poll(() => running!.output(), { timeout: 30_000 }).toContain('memory was given back');
+  expect((await running.client.health()).status).toBe('healthy');
+});

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import type { RuntimeClient } from '../../src/client/runtime-client.ts';
 import type { InputOf } from '../../src/contract/operation.ts';
@@ -6,6 +7,7 @@ import type { toolOperations } from '../../src/contract/tool.ts';
 import { type CallbackRequest, type CallbackServer, startCallbackServer } from '../helpers/callback-server.ts';
 import type { Wire } from '../helpers/model-server/reply.ts';
 import { type ModelServer, startModelServer } from '../helpers/model-server/server.ts';
+import { schemaFaults } from '../helpers/signal-schema.ts';
 import { type Signet, type SignetOptions, startSignet } from '../helpers/signet.ts';
 
 /** How long a test waits for a signal; the machine may be busy; unit: milliseconds. */
@@ -77,7 +79,10 @@ export async function readLog(client: RuntimeClient, id: string): Promise<Signal
   for (;;) {
     const { items, next } = await client.session.events(id, { after: signals.at(-1)?.seq ?? 0, limit: 1_000 });
     signals.push(...items);
-    if (next === null || items.length === 0) return signals;
+    if (next !== null && items.length > 0) continue;
+    // Whatever a test makes the runtime say keeps the schemas.
+    assert.deepEqual(signals.flatMap(schemaFaults), []);
+    return signals;
   }
 }
 

@@ -77,6 +77,8 @@ const TOOLS: Record<string, { readonly tool: Omit<Tool, 'name'>; readonly run: R
   },
   'odd name': { tool: { inputSchema: any }, run: () => text('odd name') },
   'odd.name': { tool: { inputSchema: any }, run: () => text('odd.name') },
+  /** Prints a gigabyte of a line that never ends; `file` tells how much got out, in bytes. */
+  flood: { tool: { inputSchema: any }, run: flood },
   grow: {
     tool: { inputSchema: any },
     async run(_input, { changed }) {
@@ -85,6 +87,15 @@ const TOOLS: Record<string, { readonly tool: Omit<Tool, 'name'>; readonly run: R
     },
   },
 };
+
+async function flood({ file }: Input): Promise<CallToolResult> {
+  const chunk = 'x'.repeat(1_048_576);
+  for (let chunks = 1; chunks <= 1_024; chunks += 1) {
+    if (!process.stdout.write(chunk)) await once(process.stdout, 'drain');
+    writeFileSync(file!, String(chunks * chunk.length));
+  }
+  return text('poured');
+}
 
 /** Ends the process at the first call; the mark in `file` lets the next one answer. */
 function crashOnce({ file }: Input): CallToolResult {

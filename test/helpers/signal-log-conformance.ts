@@ -55,8 +55,11 @@ export function signalLogConformance(adapter: string, openLog: () => Promise<Sig
   describe(`${adapter} as a signal log: writing`, () => conformWriting(open));
   describe(`${adapter} as a signal log: ownership`, () => conformOwnership(open));
   describe(`${adapter} as a signal log: reading`, () => conformReading(open));
+  describe(`${adapter} as a signal log: streams`, () => conformStreams(open));
   describe(`${adapter} as a signal log: projections`, () => conformProjections(open));
+  describe(`${adapter} as a signal log: filters`, () => conformCardFilters(open));
   describe(`${adapter} as a signal log: purging`, () => conformPurging(open));
+  describe(`${adapter} as a signal log: trimming`, () => conformTrimming(open));
 }
 
 type Open = () => Promise<SignalLog>;
@@ -188,12 +191,25 @@ function conformReading(open: Open): void {
 }
 
 // long: one table of promises about the projections
-function conformProjections(open: Open): void {
-  const put = (log: SignalLog, card: SessionCard): Promise<unknown> => {
-    const stream = `session:${card.id}`;
-    return log.append({ stream, epoch: 0, expected: 0, signals: chainedSignals(stream, 1, 1), card });
-  };
+function conformStreams(open: Open): void {
+  test('streams are listed by the beginning of their name, the newest first, in pages', async () => {
+    const log = await open();
+    const names = ['workflow:aaaaaa', A, 'workflow:cccccc', 'workflow:bbbbbb'];
+    for (const stream of names) await log.append({ stream, epoch: 0, expected: 0, signals: chainedSignals(stream, 1, 2) });
+    const first = await log.streams({ prefix: 'workflow:', limit: 2 });
+    expect(first.map(({ name, head }) => `${name} ${head}`)).toEqual(['workflow:bbbbbb 2', 'workflow:cccccc 2']);
+    const rest = await log.streams({ prefix: 'workflow:', limit: 2, before: first[1]!.place });
+    expect(rest.map(({ name }) => name)).toEqual(['workflow:aaaaaa']);
+    expect(await log.streams({ prefix: 'daemon', limit: 2 })).toEqual([]);
+  });
+}
 
+function putCard(log: SignalLog, card: SessionCard): Promise<unknown> {
+  const stream = `session:${card.id}`;
+  return log.append({ stream, epoch: 0, expected: 0, signals: chainedSignals(stream, 1, 1), card });
+}
+
+function conformProjections(open: Open): void {
   test('card and snapshot are those of the newest append that brought one', async () => {
     const log = await open();
     const first = { seq: 1, version: 'm1', body: '{"n":1}' };
@@ -203,6 +219,8 @@ function conformProjections(open: Open): void {
 
     expect(await log.card('aaaaaa')).toEqual(card);
     expect(await log.loadSnapshot(A)).toEqual(first);
+    expect(await log.loadSnapshot(A, 1)).toEqual(first);
+    expect(await log.loadSnapshot(A, 0)).toBeNull();
     expect(await log.countCards()).toEqual({ generating: 1 });
     expect(await log.card('absent')).toBeNull();
     expect(await log.loadSnapshot(B)).toBeNull();
@@ -211,7 +229,8 @@ function conformProjections(open: Open): void {
   test('cards come newest first, equal times by id, and continue behind the last one', async () => {
     const log = await open();
     const times = { one001: 1, two002: 3, three3: 3, four04: 2 };
-    for (const [id, second] of Object.entries(times)) await put(log, sessionCard(id, { updatedAt: `2026-01-01T00:00:0${second}.000Z` }));
+    for (const [id, second] of Object.entries(times))
+      await putCard(log, sessionCard(id, { updatedAt: `2026-01-01T00:00:0${second}.000Z` }));
     const ids = async (cards: Promise<SessionCard[]>): Promise<string[]> => (await cards).map((card) => card.id);
 
     expect(await ids(log.cards({ limit: 10 }))).toEqual(['three3', 'two002', 'four04', 'one001']);
@@ -222,12 +241,14 @@ function conformProjections(open: Open): void {
     ]);
     expect(await ids(log.cards({ limit: 2, after: { updatedAt: '2026-01-01T00:00:01.000Z', id: 'one001' } }))).toEqual([]);
   });
+}
 
+function conformCardFilters(open: Open): void {
   test('cards are filtered by agent, state, parent, open and any part of id, key, title and project', async () => {
     const log = await open();
-    await put(log, sessionCard('parent', { agent: 'lead', title: 'Größe Ändern' }));
-    await put(log, sessionCard('child1', { agent: 'lead', parent: 'parent', state: 'generating', open: true, key: 'agent:dot:main' }));
-    await put(log, sessionCard('child2', { parent: 'parent', project: '/srv/Shop_100%' }));
+    await putCard(log, sessionCard('parent', { agent: 'lead', title: 'Größe Ändern' }));
+    await putCard(log, sessionCard('child1', { agent: 'lead', parent: 'parent', state: 'generating', open: true, key: 'agent:dot:main' }));
+    await putCard(log, sessionCard('child2', { parent: 'parent', project: '/srv/Shop_100%' }));
     const ids = async (query: object): Promise<string[]> => (await log.cards({ limit: 10, ...query })).map((card) => card.id);
 
     expect(await ids({ agent: 'lead' })).toEqual(['child1', 'parent']);
@@ -246,7 +267,7 @@ function conformProjections(open: Open): void {
   test('a search that fits few of many cards finds them all', async () => {
     const log = await open();
     const puts = Array.from({ length: 2_500 }, (_, index) =>
-      put(
+      putCard(
         log,
         sessionCard(`many_${index}`, {
           title: index % 1_000 === 999 ? 'needle' : 'hay',
@@ -300,5 +321,50 @@ function conformPurging(open: Open): void {
     const log = await open();
     await log.purge('session:absent');
     expect(await log.head('session:absent')).toEqual({ head: 0, epoch: 0 });
+  });
+}
+
+function conformTrimming(open: Open): void {
+  const checkpoint = { seq: 11_000, format: 1, body: '{"folded":true}' };
+
+  test('a trim appends, keeps the checkpoint, and drops what it stands for; others keep their signals', async () => {
+    const log = await open();
+    const snapshot = { seq: 1, version: 'm1', body: '{}' };
+    await log.append({ stream: A, epoch: 0, expected: 0, signals: chainedSignals(A, 1, 12_000), snapshot });
+    await log.append({ stream: B, epoch: 0, expected: 0, signals: chainedSignals(B, 1, 1) });
+
+    const trimmed = await log.trim({ stream: A, epoch: 0, expected: 12_000, signals: chainedSignals(A, 12_001, 1), checkpoint });
+
+    expect(trimmed).toEqual({ head: 12_001, firstGseq: 12_002 });
+    expect((await log.read(A, 0, 2_000)).map(({ seq }) => seq)).toEqual(Array.from({ length: 1_001 }, (_, index) => 11_001 + index));
+    expect((await log.readBefore(A, 11_003, 5)).map(({ seq }) => seq)).toEqual([11_001, 11_002]);
+    expect(await log.loadCheckpoint(A)).toEqual(checkpoint);
+    expect(await log.loadSnapshot(A)).toBeNull();
+    expect((await log.feed({ after: 0, limit: 1 }))[0]?.gseq).toBe(11_001);
+    expect(await log.loadCheckpoint(B)).toBeNull();
+    expect(await log.read(B, 0, 5)).toHaveLength(1);
+  });
+
+  test('a writer that is not the owner trims nothing', async () => {
+    const log = await open();
+    await log.append({ stream: A, epoch: 0, expected: 0, signals: chainedSignals(A, 1, 3) });
+    await log.own(A);
+
+    const late = log.trim({ stream: A, epoch: 0, expected: 3, signals: chainedSignals(A, 4, 1), checkpoint: { ...checkpoint, seq: 2 } });
+
+    await expect(late).rejects.toMatchObject({ code: 'session_fenced' });
+    expect(await log.read(A, 0, 5)).toHaveLength(3);
+    expect(await log.loadCheckpoint(A)).toBeNull();
+  });
+
+  test('a purge takes the checkpoint along', async () => {
+    const log = await open();
+    await log.append({ stream: A, epoch: 0, expected: 0, signals: chainedSignals(A, 1, 3) });
+    await log.trim({ stream: A, epoch: 0, expected: 3, signals: chainedSignals(A, 4, 1), checkpoint: { ...checkpoint, seq: 2 } });
+
+    await log.purge(A);
+
+    expect(await log.loadCheckpoint(A)).toBeNull();
+    expect(await log.read(A, 0, 5)).toEqual([]);
   });
 }

@@ -87,7 +87,7 @@ export async function startSignetProcess(options: SignetOptions = {}): Promise<S
 
 async function bound(folder: string, child: ChildProcess, output: () => string): Promise<{ port: number; runtimePort: number }> {
   const deadline = performance.now() + START_TIMEOUT_MS;
-  while (performance.now() < deadline && child.exitCode === null) {
+  while (performance.now() < deadline && child.exitCode === null && child.signalCode === null) {
     const info = readDaemonInfo(folder);
     if (info?.pid === child.pid && info?.port && info.runtimePort) return { port: info.port, runtimePort: info.runtimePort };
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));

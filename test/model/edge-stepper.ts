@@ -8,6 +8,7 @@ import {
 } from 'xstate';
 import { statechartGraph } from '../../machines/graph.ts';
 import type { EdgeTaken } from '../../machines/pure-step.ts';
+import { STEP_ACTION } from '../../machines/step-action.ts';
 
 type AnySnapshot = Parameters<AnyStateMachine['transition']>[0];
 type AnyEvent = Parameters<AnyStateMachine['transition']>[1];
@@ -47,9 +48,10 @@ export function createEdgeStepper<S, E, O>(machine: AnyStateMachine): EdgeSteppe
     stopChild: () => {},
     system: self.system,
     emit: (output: O) => said.push(output),
-    actionExecutor: ({ type, params }: { type: string; params: { event: O } }) => {
-      if (type !== 'xstate.emit') throw new Error(`the machine does more than emit: ${type}`);
-      said.push(params.event);
+    actionExecutor: ({ type, params, exec }: { type: string; params: { event: O }; exec: () => void }) => {
+      if (type === STEP_ACTION) exec();
+      else if (type === 'xstate.emit') said.push(params.event);
+      else throw new Error(`the machine does more than emit: ${type}`);
     },
   } as unknown as ActorScope<AnySnapshot, AnyEvent>;
   const collect = (run: () => AnySnapshot): EdgeStep<S, O> => {

@@ -1,9 +1,8 @@
 import { setImmediate as turnOfLoop } from 'node:timers/promises';
-import type { DaemonOperations } from '../../src/contract/daemon.ts';
 import { AppError } from '../../src/core/errors.ts';
-import type { Handlers } from '../../src/core/operation-call.ts';
 import type { Append, Appended, SignalLog } from '../../src/core/signal-log.ts';
 import type { Tool } from '../../src/core/tool.ts';
+import type { DaemonHandlers } from '../../src/daemon/routes.ts';
 
 /** How long a test waits for something that must come; unit: milliseconds. */
 const ARRIVAL_TIMEOUT_MS = 15_000;
@@ -123,7 +122,7 @@ export class Gates {
   }
 
   /** The daemon's own handlers, but hooks wait. */
-  gateHooks(handlers: Handlers<DaemonOperations>): Handlers<DaemonOperations> {
+  gateHooks(handlers: DaemonHandlers): DaemonHandlers {
     const gated = HOOKS.map(([operation, hook]) => {
       const handler = handlers[operation] as (input: unknown, context: unknown) => unknown;
       const held = async (input: unknown, context: unknown) => {

@@ -19,11 +19,15 @@ export function gateLog(log: MemoryLog): { log: SignalLog; gate: LogGate } {
     feed: (query) => log.feed(query),
     headGseq: () => log.headGseq(),
     head: (stream) => log.head(stream),
-    loadSnapshot: (stream) => log.loadSnapshot(stream),
+    streams: (query) => log.streams(query),
+    loadSnapshot: (stream, until) => log.loadSnapshot(stream, until),
+    loadCheckpoint: (stream) => log.loadCheckpoint(stream),
+    trim: (trim) => log.trim(trim),
     cards: (query) => log.cards(query),
     card: (id) => log.card(id),
     countCards: () => log.countCards(),
     purge: (stream) => log.purge(stream),
+    pressure: () => log.pressure(),
     close: () => log.close(),
   };
   return { log: gated, gate };

@@ -1,12 +1,26 @@
 import type { Signal } from '../../src/contract/signal.ts';
 import { AppError } from '../../src/core/errors.ts';
-import type { Append, Appended, CardQuery, FeedQuery, SessionCard, SignalLog, Snapshot, StreamHead } from '../../src/core/signal-log.ts';
+import type {
+  Append,
+  Appended,
+  CardQuery,
+  Checkpoint,
+  FeedQuery,
+  SessionCard,
+  SignalLog,
+  Snapshot,
+  StreamEntry,
+  StreamHead,
+  StreamsQuery,
+  Trim,
+} from '../../src/core/signal-log.ts';
 
 interface Stream {
   head: number;
   epoch: number;
   signals: string[];
   snapshot: Snapshot | null;
+  checkpoint: Checkpoint | null;
 }
 
 /** The signal log in memory, by the rules of the port: what it holds is text, so nobody can change it from outside. */
@@ -32,7 +46,7 @@ export class MemoryLog implements SignalLog {
     signals.forEach((signal, index) => {
       if (signal.stream !== stream || signal.seq !== expected + 1 + index) throw new Error(`signal ${signal.seq} does not follow`);
     });
-    const target = this.#streams.get(stream) ?? { head: 0, epoch: 0, signals: [], snapshot: null };
+    const target = this.#streams.get(stream) ?? { head: 0, epoch: 0, signals: [], snapshot: null, checkpoint: null };
     if (epoch !== target.epoch || expected !== target.head) {
       const { head, epoch: owner } = target;
       throw new AppError('session_fenced', { detail: `${stream} is at ${head} of epoch ${owner}`, extra: { head, epoch: owner } });
@@ -53,7 +67,7 @@ export class MemoryLog implements SignalLog {
 
   /** What `own` does, at once. */
   claim(stream: string): StreamHead {
-    const target = this.#streams.get(stream) ?? { head: 0, epoch: 0, signals: [], snapshot: null };
+    const target = this.#streams.get(stream) ?? { head: 0, epoch: 0, signals: [], snapshot: null, checkpoint: null };
     target.epoch += 1;
     this.#streams.set(stream, target);
     return { head: target.head, epoch: target.epoch };
@@ -80,22 +94,47 @@ export class MemoryLog implements SignalLog {
     return this.#gseq;
   }
 
+  async streams({ prefix, limit, before = Number.MAX_SAFE_INTEGER }: StreamsQuery): Promise<StreamEntry[]> {
+    return [...this.#streams]
+      .map(([name, { head }], place) => ({ name, head, place }))
+      .filter(({ name, place }) => name.startsWith(prefix) && place < before)
+      .reverse()
+      .slice(0, limit);
+  }
+
   async head(stream: string): Promise<StreamHead> {
     const { head, epoch } = this.#streams.get(stream) ?? { head: 0, epoch: 0 };
     return { head, epoch };
   }
 
-  async loadSnapshot(stream: string): Promise<Snapshot | null> {
-    return this.#streams.get(stream)?.snapshot ?? null;
+  async loadSnapshot(stream: string, until = Number.MAX_SAFE_INTEGER): Promise<Snapshot | null> {
+    const snapshot = this.#streams.get(stream)?.snapshot ?? null;
+    return snapshot && snapshot.seq <= until ? snapshot : null;
   }
 
-  async cards({ agent, state, parent, search, open, limit, after }: CardQuery): Promise<SessionCard[]> {
+  async loadCheckpoint(stream: string): Promise<Checkpoint | null> {
+    return this.#streams.get(stream)?.checkpoint ?? null;
+  }
+
+  async trim({ checkpoint, ...append }: Trim): Promise<Appended> {
+    const appended = this.store(append);
+    const target = this.#streams.get(append.stream)!;
+    const dropped = target.signals.filter((text) => (JSON.parse(text) as Signal).seq <= checkpoint.seq);
+    this.#forget(dropped);
+    target.signals.splice(0, dropped.length);
+    target.checkpoint = checkpoint;
+    if (target.snapshot && target.snapshot.seq < checkpoint.seq) target.snapshot = null;
+    return appended;
+  }
+
+  async cards({ agent, state, parent, search, open, ended, limit, after }: CardQuery): Promise<SessionCard[]> {
     const text = search?.toLowerCase();
     return [...this.#cards.values()]
       .filter((card) => agent === undefined || card.agent === agent)
       .filter((card) => state === undefined || card.state === state)
       .filter((card) => parent === undefined || card.parent === parent)
       .filter((card) => open === undefined || card.open === open)
+      .filter((card) => ended === undefined || (card.state === 'ended') === ended)
       .filter(
         (card) =>
           text === undefined || [card.id, card.key, card.title, card.project ?? ''].some((field) => field.toLowerCase().includes(text)),
@@ -115,16 +154,24 @@ export class MemoryLog implements SignalLog {
     return counts;
   }
 
+  pressure(): number {
+    return 0;
+  }
+
   async purge(stream: string): Promise<void> {
     const target = this.#streams.get(stream);
     if (!target) return;
-    const gone = new Set(target.signals);
-    Object.assign(target, { signals: [], snapshot: null, epoch: target.epoch + 1 });
-    this.#feed.splice(0, Number.POSITIVE_INFINITY, ...this.#feed.filter((text) => !gone.has(text)));
+    this.#forget(target.signals);
+    Object.assign(target, { signals: [], snapshot: null, checkpoint: null, epoch: target.epoch + 1 });
     this.#cards.delete(stream.replace(/^session:/, ''));
   }
 
   async close(): Promise<void> {}
+
+  #forget(signals: readonly string[]): void {
+    const gone = new Set(signals);
+    this.#feed.splice(0, Number.POSITIVE_INFINITY, ...this.#feed.filter((text) => !gone.has(text)));
+  }
 
   #signalsOf(stream: string): { first: number; signals: readonly string[] } {
     const target = this.#streams.get(stream);

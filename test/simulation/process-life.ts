@@ -2,6 +2,7 @@ import { RuntimeConfig } from '../../src/contract/config.ts';
 import type { Logger } from '../../src/core/logger.ts';
 import type { RequestContext } from '../../src/core/operation-call.ts';
 import { createProviderRegistry } from '../../src/providers/registry.ts';
+import { createAgentLimits } from '../../src/runtime/agent-limits.ts';
 import { createApprovalService } from '../../src/runtime/approval-service.ts';
 import { createRunEffect } from '../../src/runtime/effects/run-effect.ts';
 import { LiveHub } from '../../src/runtime/live/live-hub.ts';
@@ -9,7 +10,7 @@ import { createPromptService } from '../../src/runtime/prompt-service.ts';
 import type { RuntimeDeps } from '../../src/runtime/runtime-deps.ts';
 import type { RunEffect } from '../../src/runtime/session-host.ts';
 import { createSessionService } from '../../src/runtime/session-service.ts';
-import { createSlots, slotsBySession } from '../../src/runtime/slots.ts';
+import { createFairSlots } from '../../src/runtime/slots.ts';
 import { Supervisor } from '../../src/runtime/supervisor.ts';
 import { createToolRegistry } from '../../src/tools/tool-registry.ts';
 import { gateLog, type LogGate } from './gated-log.ts';
@@ -73,14 +74,27 @@ export function startLife({ log: stored, time, random, outside, report, bend }: 
     config: CONFIG,
     hub,
     clock: time,
-    providerSlots: createSlots(CONFIG.limits.providerCallsMax),
-    toolSlots: slotsBySession(CONFIG.limits.toolCallsMax),
+    providerSlots: createFairSlots(CONFIG.limits.providerCallsMax, () => CONFIG.limits.providerCallsMax),
+    toolSlots: createFairSlots(Number.POSITIVE_INFINITY, () => CONFIG.limits.toolCallsMax),
     random: () => random.next(),
   });
   supervisor.useEffects(bend ? bend(runEffect) : runEffect);
   const info = { version: '0', workspace: '/', startedAt: 0 };
   // What these services do not use is not there: metrics, and registering tools.
-  const deps = { supervisor, log, hub, daemon, providers, tools, config: CONFIG, clock: time, logger, info } as unknown as RuntimeDeps;
+  const agentLimits = createAgentLimits(CONFIG);
+  const deps = {
+    supervisor,
+    log,
+    hub,
+    daemon,
+    providers,
+    tools,
+    agentLimits,
+    config: CONFIG,
+    clock: time,
+    logger,
+    info,
+  } as unknown as RuntimeDeps;
   return {
     supervisor,
     gate,

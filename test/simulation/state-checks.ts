@@ -125,7 +125,7 @@ function brief(value: unknown): string {
 }
 
 function withoutSnapshot(log: SignalLog): SignalLog {
-  return { read: log.read.bind(log), loadSnapshot: async () => null } as unknown as SignalLog;
+  return { read: log.read.bind(log), loadSnapshot: async () => null, loadCheckpoint: log.loadCheckpoint.bind(log) } as unknown as SignalLog;
 }
 
 /** What clients call a state of the chart. */

@@ -17,7 +17,14 @@ function problemsOf(text: string): { pointer: string; detail: string }[] {
 test('without a file the defaults hold', () => {
   const { file, config, problems } = readAgentYaml(tempFolder());
   expect({ file, problems }).toEqual({ file: null, problems: [] });
-  expect(config.hooks.sessionStart).toEqual({ recallLimit: 10, includeIdentity: true, includeRecentContext: true, recencyBias: 0.7 });
+  expect(config.hooks.sessionStart).toEqual({
+    recallLimit: 10,
+    includeIdentity: true,
+    includeRecentContext: true,
+    recencyBias: 0.7,
+    candidatePoolLimit: 100,
+    maxInjectChars: 9_800,
+  });
 });
 
 test('agent.yaml comes before config.yaml, and the other one is named', () => {
@@ -97,7 +104,8 @@ agents:
       },
       {
         pointer: '/agents/roster/0/colour',
-        detail: 'agent.yaml:16:7 unknown key "colour" in agents.roster.0; valid keys: name, model, provider, skills, personality',
+        detail:
+          'agent.yaml:16:7 unknown key "colour" in agents.roster.0; valid keys: name, model, provider, skills, personality, limits, reactive',
       },
     ]);
   });

@@ -108,18 +108,18 @@ test('lists newest first, by agent if asked', async () => {
 
 test('the same key of two agents is two lines', async () => {
   const { sessions } = open();
-  await sessions.end(line, { harness: 'h', turns: [{ role: 'user', content: 'mine' }], tail: 'mine' });
+  await sessions.end(line, { harness: 'h', project: '/p', tail: 'mine' });
   const other = { ...line, agentId: 'dot' };
   expect(await sessions.resume(other, true)).toBeUndefined();
-  expect(await sessions.transcript(other)).toBeUndefined();
-  expect(await sessions.transcript(line)).toEqual({ project: null, turns: [{ role: 'user', content: 'mine' }] });
+  expect(await sessions.projectOf(other)).toBeUndefined();
+  expect(await sessions.projectOf(line)).toBe('/p');
 });
 
-test('an end without turns keeps the transcript of the first one', async () => {
+test('an end without words keeps the last words of the first one', async () => {
   const { sessions } = open();
-  await sessions.end(line, { harness: 'h', project: '/p', turns: [{ role: 'user', content: 'x' }], tail: 'x' });
-  await sessions.end(line, { harness: 'h', turns: [] });
-  expect(await sessions.transcript(line)).toEqual({ project: '/p', turns: [{ role: 'user', content: 'x' }] });
+  await sessions.end(line, { harness: 'h', project: '/p', tail: 'x' });
+  await sessions.end(line, { harness: 'h' });
+  expect(await sessions.projectOf(line)).toBe('/p');
   expect(await sessions.resume(line, false)).toEqual({ tail: 'x' });
   expect(await sessions.resume(line, false)).toBeUndefined();
 });

@@ -83,7 +83,7 @@ describe('modify and forget', () => {
       ],
     });
     expect(answer).toMatchObject({ total: 4, updated: 1, success: false });
-    expect(answer.results.map((item) => item.status)).toEqual(['updated', 'invalid_request', 'memory_not_found', 'memory_duplicate']);
+    expect(answer.results.map((item) => item.status)).toEqual(['updated', 'invalid_request', 'memory_not_found', 'duplicate_content_hash']);
   });
 
   test('a list is shown first, and deleted on execute; pinned ones want force', async () => {

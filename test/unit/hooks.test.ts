@@ -9,11 +9,15 @@ const plugin = { headers: { 'x-signet-runtime-path': 'plugin' } };
 
 /** The seven hooks with a body each, and what a silent one answers. */
 const hooks = [
-  [ops.hookSessionStart, {}, { inject: '', memories: [] }],
-  [ops.hookUserPromptSubmit, { userMessage: 'tea' }, { inject: '', memoryCount: 0, memories: [] }],
+  [ops.hookSessionStart, {}, { inject: '', context: '', memories: [], sessionKey: key, sessionId: key }],
+  [
+    ops.hookUserPromptSubmit,
+    { userMessage: 'tea' },
+    { inject: '', memoryCount: 0, memories: [], strong: false, queryTerms: [], engine: 'none' },
+  ],
   [ops.hookSessionEnd, {}, { memoriesSaved: 0 }],
   [ops.hookRemember, { content: 'likes cake' }, { saved: false, success: true, id: '', memories: [] }],
-  [ops.hookRecall, { query: 'tea' }, { results: [], memories: [], count: 0 }],
+  [ops.hookRecall, { query: 'tea' }, { results: [], memories: [], count: 0, message: '', strong: false, method: 'none' }],
   [ops.hookPreCompaction, {}, { summaryPrompt: '', guidelines: '', instructions: '' }],
   [ops.hookCompactionComplete, { summary: 'we spoke of tea' }, { success: true }],
 ] as const;
@@ -81,6 +85,8 @@ describe('claims', () => {
       runtimePath: 'legacy',
       agentId: 'default',
       project: '/p',
+      parentKey: null,
+      harnessAgentId: null,
       claimedAt: '2025-03-03T12:00:00.000Z',
       lastSeenAt: '2025-03-03T12:01:00.000Z',
       expiresAt: '2025-03-03T16:01:00.000Z',
@@ -262,7 +268,7 @@ describe('user-prompt-submit', () => {
     const daemon = startDaemon();
     await daemon.call(ops.remember, { content: 'the staging server is called heron' });
     const answer = await ask(daemon, 'what is the staging server called?');
-    expect(answer).toMatchObject({ memoryCount: 1, strong: true, engine: 'fts', queryTerms: ['staging', 'server', 'called'] });
+    expect(answer).toMatchObject({ memoryCount: 1, strong: true, engine: 'keyword', queryTerms: ['staging', 'server', 'called'] });
     expect(answer.memories).toMatchObject([{ content: 'the staging server is called heron', score: 1 }]);
     expect(answer.inject).toMatch(/^Now: \w+day 2025-03-0\d \d\d:\d\d [+-]\d\d:\d\d\n\n## Relevant Memory\n/);
     expect(answer.inject).toContain('- the staging server is called heron (fact, 2025-03-03)');

@@ -80,6 +80,7 @@ test('the tools of all pages come under names that begin with the server, with c
     ['lab_echo', 'pure'],
     ['lab_environment', 'unsafe'],
     ['lab_fail', 'unsafe'],
+    ['lab_flood', 'unsafe'],
     ['lab_grow', 'unsafe'],
     ['lab_key', 'unsafe'],
     ['lab_odd_name', 'unsafe'],
@@ -100,6 +101,16 @@ test('what is configured for a server goes to its tools where the server says no
   const connection = await connect({ ...MCP_SERVER_COMMAND, class: 'probe', needsApproval: true, timeoutMs: 1_234 });
   expect(toolOf(connection, 'lab_fail')).toMatchObject({ class: 'probe', needsApproval: true, timeoutMs: 1_234 });
   expect(toolOf(connection, 'lab_echo').class).toBe('pure');
+});
+
+test('a server that prints a gigabyte is ended at the cap, and the next call has a new one', async () => {
+  const connection = await connectProcess();
+  const file = join(tempFolder(), 'poured');
+
+  expect(await call(connection, 'lab_flood', { file })).toMatchObject({ isError: true, error: { code: 'tool_failed' } });
+  // The cap, and what lay in pipes and buffers.
+  expect(Number(readFileSync(file, 'utf8'))).toBeLessThan(64 * 1_048_576);
+  expect(await call(connection, 'lab_echo', { text: 'still here' })).toMatchObject({ output: 'still here' });
 });
 
 test('results become text: texts, structured content where there is none, a note for pictures', async () => {
@@ -123,8 +134,7 @@ test('the call key travels, and progress is shown', async () => {
   expect((await call(connection, 'lab_key', {}, { callKey: 'call_42' })).output).toBe('call_42');
   await call(connection, 'lab_progress', {}, { progress: (...args) => void told.push(args) });
 
-  // Notifications and results are handed on by different ways in the SDK.
-  await expect.poll(() => told).toEqual([['a quarter', 0.25]]);
+  expect(told).toEqual([['a quarter', 0.25]]);
 });
 
 test('a deadline cancels the call at the server, which goes on to serve', async () => {

@@ -19,8 +19,12 @@ interface Snapshot {
 
 const machine = supervisorMachine as unknown as AnyStateMachine;
 const stepper = createEdgeStepper<Snapshot, SupervisorEvent, SupervisorOutput>(machine);
-const crash = (at: number, session = 'a'): SupervisorEvent => ({ type: 'CHILD_CRASHED', session, at, jitter: 1 });
+const crash = (at: number, session = 'a', agent = 'default'): SupervisorEvent => ({ type: 'CHILD_CRASHED', session, agent, at, jitter: 1 });
 const started = (session = 'a'): SupervisorEvent => ({ type: 'CHILD_STARTED', session });
+
+/** So many sessions of an agent that each crash once, within a minute. */
+const crowd = (sessions: number, agent: string): SupervisorEvent[] =>
+  Array.from({ length: sessions }, (_, index) => [started(`${agent}${index}`), crash(index, `${agent}${index}`, agent)]).flat();
 
 function run(...events: SupervisorEvent[]) {
   const said: SupervisorOutput[] = [];
@@ -64,10 +68,13 @@ describe('the supervisor machine', () => {
   test('takes every edge on its simple paths and the events that lead back', () => {
     const shortest = getShortestPaths(logic as never, options as never).map(({ steps }) => eventsIn(steps as unknown as Steps));
     const taken = new Set<string>();
-    for (const events of [...simple, ...shortest]) {
+    // One session's life has no twenty crashes, and damage is found where there is no life yet.
+    const others = [[...crowd(20, 'c'), started()], []];
+    for (const events of [...simple, ...shortest, ...others]) {
       let { snapshot } = stepper.begin(undefined);
       for (const event of events) snapshot = stepper.next(snapshot, event).snapshot;
-      for (const event of eventsOf(snapshot)) for (const edge of stepper.next(snapshot, event).edges) taken.add(edge);
+      for (const event of [...eventsOf(snapshot), crash(30, 'a', 'c'), { type: 'CHILD_DAMAGED', session: 'a' } as const])
+        for (const edge of stepper.next(snapshot, event).edges) taken.add(edge);
     }
     expect(
       statechartGraph(machine)
@@ -101,7 +108,7 @@ describe('the supervisor machine', () => {
   });
 
   test('spreads restarts: the wait is at least half of the full one', () => {
-    const { said } = run(started(), { type: 'CHILD_CRASHED', session: 'a', at: 0, jitter: 0 });
+    const { said } = run(started(), { type: 'CHILD_CRASHED', session: 'a', agent: 'default', at: 0, jitter: 0 });
     expect(said).toEqual([{ type: 'restart', session: 'a', attempt: 1, delayMs: 100 }]);
   });
 
@@ -119,7 +126,7 @@ describe('the supervisor machine', () => {
       crash(4, 'b'),
     );
     expect(said.slice(3)).toEqual([
-      { type: 'quarantine', session: 'a', restarts: 3 },
+      { type: 'quarantine', session: 'a', restarts: 3, scope: 'session' },
       { type: 'restart', session: 'b', attempt: 1, delayMs: 200 },
     ]);
     expect(context.quarantined).toEqual(['a']);
@@ -128,6 +135,29 @@ describe('the supervisor machine', () => {
   test('forgets crashes older than a minute: a session that crashes now and then is always restarted', () => {
     const { said } = run(started(), crash(0), started(), crash(1), started(), crash(2), started(), crash(60_000));
     expect(said.at(-1)).toEqual({ type: 'restart', session: 'a', attempt: 3, delayMs: 800 });
+  });
+
+  test('puts a session aside at its first crash when the sessions of its agent crashed twenty times within a minute', () => {
+    const { said, context } = run(...crowd(20, 'bad'), started('z'), crash(20, 'z', 'bad'), started('y'), crash(21, 'y', 'good'));
+    expect(said.slice(0, 20).map(({ type }) => type)).toEqual(Array.from({ length: 20 }, () => 'restart'));
+    expect(said.slice(20)).toEqual([
+      { type: 'quarantine', session: 'z', restarts: 0, scope: 'agent' },
+      { type: 'restart', session: 'y', attempt: 1, delayMs: 200 },
+    ]);
+    expect(context.quarantined).toEqual(['z']);
+  });
+
+  test('restarts sessions of an agent again once its crashes are a minute old, and remembers nobody else', () => {
+    const { said, context } = run(...crowd(20, 'bad'), started('z'), crash(60_020, 'z', 'bad'));
+    expect(said.at(-1)).toEqual({ type: 'restart', session: 'z', attempt: 1, delayMs: 200 });
+    expect(context).toMatchObject({ crashes: { z: [60_020] }, agentCrashes: { bad: [60_020] } });
+    expect(Object.keys(context.crashes)).toEqual(['z']);
+  });
+
+  test('puts a session with a damaged log aside once, until somebody resumes it', () => {
+    const damaged: SupervisorEvent = { type: 'CHILD_DAMAGED', session: 'a' };
+    expect(run(damaged, damaged)).toMatchObject({ said: [], context: { alive: 0, quarantined: ['a'] } });
+    expect(run(damaged, { type: 'CHILD_RESUMED', session: 'a' }).context.quarantined).toEqual([]);
   });
 
   test('gives a session that was put aside a clean start once it is resumed', () => {

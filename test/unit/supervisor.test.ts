@@ -7,6 +7,7 @@ import { isAppError } from '../../src/core/errors.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import type { SignalLog } from '../../src/core/signal-log.ts';
 import { LiveHub } from '../../src/runtime/live/live-hub.ts';
+import { sessionMachineRef } from '../../src/runtime/machine-service.ts';
 import type { InputDraft } from '../../src/runtime/session-state.ts';
 import { Supervisor } from '../../src/runtime/supervisor.ts';
 import { openSignalLog } from '../../src/store/signal-log.ts';
@@ -25,7 +26,7 @@ const CREATED: Extract<InputDraft, { name: 'session:created' }>['payload'] = {
   tools: null,
   bypassed: false,
   metadata: {},
-  machine: { id: 'session', version: '1', digest: 'd' },
+  machine: sessionMachineRef(),
   limits: {
     mailboxTurnsMax: 16,
     roundsMax: 50,

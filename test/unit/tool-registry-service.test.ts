@@ -122,10 +122,10 @@ test('a server goes with all its tools', async () => {
   const { service, names } = startService();
   const added = await service.register(lab());
 
-  expect(added).toHaveLength(14);
+  expect(added).toHaveLength(15);
   expect(added[0]).toMatchObject({ name: 'lab_child', origin: 'mcp', mcpServer: 'lab' });
   expect(await failure(service.unregister('lab_echo'))).toBe('invalid_request: lab_echo is a tool of MCP server lab; remove the server');
-  expect(await service.unregister('lab')).toHaveLength(14);
+  expect(await service.unregister('lab')).toHaveLength(15);
   expect(names()).toEqual(['clock']);
   expect(await failure(service.unregister('lab'))).toContain('tool_not_found');
 });

@@ -41,7 +41,8 @@ test('a log that was written by this machine verifies, and a changed byte or gua
 async function changedByte(log: SignalLog, id: string, events: readonly Signal[]): Promise<void> {
   for (const name of ['tool:result', 'session:transition', 'harness:end', 'turn:end'] as const) {
     const victim = events.find((signal) => signal.name === name)!;
-    const changed: Pick<SignalLog, 'read'> = {
+    const changed: Pick<SignalLog, 'read' | 'loadCheckpoint'> = {
+      loadCheckpoint: async () => null,
       read: async (stream, after, limit) =>
         (await log.read(stream, after, limit)).map((signal) =>
           signal.seq === victim.seq ? { ...signal, payload: { ...signal.payload, durationMs: 999_999 } } : signal,

@@ -7,6 +7,8 @@ const { values } = parseArgs({
     port: { type: 'string', default: '0' },
     tokens: { type: 'string', default: '50' },
     'delay-ms': { type: 'string' },
+    /** A tool that is called once before each answer. */
+    call: { type: 'string' },
   },
 });
 
@@ -21,6 +23,13 @@ const server = await startModelServer({
     ...(values['delay-ms'] === undefined ? {} : { delayMs: Number(values['delay-ms']) }),
   },
 });
+const { call } = values;
+if (call !== undefined) {
+  server.respond(({ body }) => {
+    const last = JSON.stringify((body.messages as unknown[]).at(-1));
+    return last.includes('tool_result') ? undefined : { toolCalls: [{ name: call, input: { query: 'tea' } }] };
+  });
+}
 process.stdout.write(`${server.url}\n`);
 
 for (const name of ['SIGTERM', 'SIGINT'] as const) {

@@ -1,0 +1,118 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { foldSession } from '../../src/runtime/session-fold.ts';
+import { takeSnapshot } from '../../src/runtime/session-snapshot.ts';
+import { openSignalLog } from '../../src/store/signal-log.ts';
+import { type Signet, startSignet } from '../helpers/signet.ts';
+
+let folder: string;
+let signet: Signet;
+let id: string;
+let neighbour: string;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'signet-damaged-'));
+  signet = await startSignet({ folder });
+  id = (await signet.client.session.create({})).id;
+  neighbour = (await signet.client.session.create({})).id;
+  for (const session of [id, neighbour]) await signet.client.session.prompt(session, { content: 'hello' });
+});
+
+afterEach(async () => {
+  await signet.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Stops the program, does this to its database, and starts it again. */
+async function betweenRuns(damage: (db: DatabaseSync) => void): Promise<void> {
+  await signet.close();
+  const db = new DatabaseSync(join(folder, 'data', 'signals.db'));
+  damage(db);
+  db.close();
+  signet = await startSignet({ folder });
+}
+
+const OF_STREAM = 'stream = (SELECT id FROM streams WHERE name = ?)';
+
+function rewrite(db: DatabaseSync, seq: number, change: (body: string) => string): void {
+  const row = db.prepare(`SELECT body FROM signals WHERE ${OF_STREAM} AND seq = ?`).get(`session:${id}`, seq)!;
+  db.prepare(`UPDATE signals SET body = ? WHERE ${OF_STREAM} AND seq = ?`).run(change(String(row.body)), `session:${id}`, seq);
+}
+
+async function expectPutAside(seq: number): Promise<void> {
+  const refusal = {
+    code: 'log_divergence',
+    status: 409,
+    detail: expect.stringContaining(`signal ${seq} of session ${id}`),
+    extra: { seq },
+  };
+  await expect(signet.client.session.prompt(id, { content: 'more' })).rejects.toMatchObject(refusal);
+  await expect(signet.client.session.resume(id)).rejects.toMatchObject(refusal);
+  // What stands before the damage is shown; others go on.
+  expect((await signet.client.session.get(id)).seq).toBe(seq - 1);
+  expect((await signet.client.session.events(id, { limit: seq - 1 })).items.map((signal) => signal.seq)).toEqual(
+    Array.from({ length: seq - 1 }, (_, index) => index + 1),
+  );
+  expect((await signet.client.session.prompt(neighbour, { content: 'and you?' })).status).toBe('completed');
+  const health = (await (await fetch(`${signet.runtimeUrl}/health`)).json()) as { sessions: { quarantined: number } };
+  expect(health.sessions.quarantined).toBe(1);
+}
+
+test('a flipped byte in a stored signal puts that session aside, names the signal, and a repaired log goes on', async () => {
+  let whole = '';
+  await betweenRuns((db) =>
+    rewrite(db, 9, (body) => {
+      whole = body;
+      return body.replace(/"(\w)(\w*)":/, (_text, first: string, rest: string) => `"${first === 'q' ? 'r' : 'q'}${rest}":`);
+    }),
+  );
+  await expectPutAside(9);
+  await betweenRuns((db) => rewrite(db, 9, () => whole));
+  expect((await signet.client.session.prompt(id, { content: 'again' })).status).toBe('completed');
+});
+
+test('a stored signal that is not JSON any more puts that session aside', async () => {
+  await betweenRuns((db) => rewrite(db, 7, (body) => body.slice(1)));
+  await expectPutAside(7);
+});
+
+test('a signal that is missing puts that session aside', async () => {
+  await betweenRuns((db) => db.prepare(`DELETE FROM signals WHERE ${OF_STREAM} AND seq = 5`).run(`session:${id}`));
+  await expectPutAside(5);
+});
+
+test('a log without its end is not taken for the whole of it', async () => {
+  const end = (await signet.client.session.get(id)).seq;
+  await betweenRuns((db) => db.prepare(`DELETE FROM signals WHERE ${OF_STREAM} AND seq >= ?`).run(`session:${id}`, end));
+  await expect(signet.client.session.prompt(id, { content: 'more' })).rejects.toMatchObject({
+    code: 'log_divergence',
+    extra: { seq: end },
+  });
+});
+
+test.each([
+  ['whose text is cut', (body: string) => body.slice(0, -1)],
+  [
+    'that stands for other signals',
+    (body: string) => body.replace(/"digest":"(.)/, (_text, first) => `"digest":"${first === 'A' ? 'B' : 'A'}`),
+  ],
+])('a snapshot %s is only a lost cache: the log is folded without it', async (_kind, change) => {
+  await signet.close();
+  const log = await openSignalLog({ path: join(folder, 'data', 'signals.db') });
+  const { seq, version, body } = takeSnapshot(await foldSession(log, id, 10));
+  await log.close();
+  const insert = 'INSERT INTO snapshots (stream, seq, version, body) SELECT id, ?, ?, ? FROM streams WHERE name = ?';
+  await betweenRuns((db) => db.prepare(insert).run(seq, version, change(body), `session:${id}`));
+  expect((await signet.client.session.prompt(id, { content: 'more' })).status).toBe('completed');
+  expect((await signet.client.session.verify(id)).verified).toBe(true);
+});
+
+test('a session that is put aside can be forgotten', async () => {
+  await betweenRuns((db) => rewrite(db, 7, (body) => body.slice(1)));
+  await expect(signet.client.session.prompt(id, { content: 'more' })).rejects.toMatchObject({ code: 'log_divergence' });
+  expect(await signet.client.session.end(id, { purge: true })).toMatchObject({ purged: true });
+  await expect(signet.client.session.get(id)).rejects.toMatchObject({ code: 'session_not_found' });
+});

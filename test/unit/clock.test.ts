@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest';
+import { createSteadyClock } from '../../src/core/clock.ts';
+
+const NOON_MS = Date.parse('2026-05-05T12:00:00.000Z');
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+
+/** A wall clock that can be set, and time that passes. */
+function begin(newestMs: number | null = null) {
+  const wall = { ms: NOON_MS, now: () => wall.ms };
+  let elapsedMs = 5_000;
+  const clock = createSteadyClock(wall, () => elapsedMs, newestMs);
+  return {
+    clock,
+    set: (ms: number) => (wall.ms = ms),
+    pass: (ms: number) => {
+      wall.ms += ms;
+      elapsedMs += ms;
+    },
+  };
+}
+
+test('a steady clock is the wall clock as long as that runs on, also when it is set forward', () => {
+  const { clock, set, pass } = begin();
+  expect(clock.now()).toBe(NOON_MS);
+  pass(1_500);
+  expect(clock.now()).toBe(NOON_MS + 1_500);
+  set(NOON_MS + HOUR_MS);
+  expect(clock.now()).toBe(NOON_MS + HOUR_MS);
+});
+
+test('when the wall clock is set back it goes on at its own pace, until the wall has caught up', () => {
+  const { clock, set, pass } = begin();
+  clock.now();
+  set(NOON_MS - HOUR_MS);
+  expect(clock.now()).toBe(NOON_MS);
+  pass(200);
+  expect(clock.now()).toBe(NOON_MS + 200);
+  set(NOON_MS + 300);
+  expect(clock.now()).toBe(NOON_MS + 300);
+});
+
+test('it goes on from what an earlier process wrote down, but not from a time that cannot be true', () => {
+  const { clock, pass } = begin(NOON_MS + HOUR_MS);
+  pass(10);
+  expect(clock.now()).toBe(NOON_MS + HOUR_MS + 10);
+  expect(begin(NOON_MS - HOUR_MS).clock.now()).toBe(NOON_MS);
+  expect(begin(NOON_MS + DAY_MS + 1).clock.now()).toBe(NOON_MS);
+});
