@@ -36,14 +36,30 @@ export function createSteadyClock(wall: Clock, elapsedMs: () => number, newestMs
 /** RFC 4648 alphabet in lower case. */
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
 const ID_CHARS = 20;
+/** Random bytes are asked for in larger pieces: each time costs more than the bytes. */
+const POOL_BYTES = 4_000;
+let pool = new Uint8Array(0);
+let used = 0;
 
 /** `ses_` and 20 random base32 characters: 100 bits, safe in URLs, file names and stream names. */
 export function newId(prefix: string): string {
+  if (used === pool.length) {
+    pool = randomBytes(POOL_BYTES);
+    used = 0;
+  }
   let text = '';
-  for (const byte of randomBytes(ID_CHARS)) text += BASE32[byte & 31];
+  for (const end = used + ID_CHARS; used < end; used += 1) text += BASE32[pool[used]! & 31];
   return `${prefix}_${text}`;
 }
 
+let lastMs = Number.NaN;
+let lastText = '';
+
+/** Many things happen in one millisecond: the last answer is kept. */
 export function isoTime(ms: number): string {
-  return new Date(ms).toISOString();
+  if (ms !== lastMs) {
+    lastText = new Date(ms).toISOString();
+    lastMs = ms;
+  }
+  return lastText;
 }

@@ -105,11 +105,13 @@ interface Settled {
 
 async function settle(claims: ClaimStore, { caller, context, noHooks, claim: mode }: Call): Promise<Settled> {
   const key = keyOf(caller);
-  const held = key === undefined ? undefined : await claims.get(key);
-  const agentId = caller.agentId ?? agentOfKey(key) ?? (await knownAgent(claims, mode === 'renew' ? undefined : held, caller));
+  const takes = key !== undefined && !noHooks && mode !== 'end';
+  const named = caller.agentId ?? agentOfKey(key);
+  // Taking a claim looks at the one that is held by itself.
+  const held = key === undefined || (takes && named !== undefined) ? undefined : await claims.get(key);
+  const agentId = named ?? (await knownAgent(claims, mode === 'renew' ? undefined : held, caller));
   const { harness, project, holder } = caller;
   const runtimePath = caller.runtimePath ?? pathOf(context);
-  const takes = key !== undefined && !noHooks && mode !== 'end';
   const { harnessAgentId } = caller;
   const parentKey = takes ? await parentOf(claims, key, caller) : undefined;
   const request = { key: key ?? '', runtimePath, harness, agentId: agentId ?? DEFAULT_AGENT, project, holder, parentKey, harnessAgentId };

@@ -15,8 +15,11 @@ interface AnswerInput {
   readonly unlink: () => void;
 }
 
+/** The answers behind the responses that SDKs were given. A class that extended Response would load all of undici with this file. */
+const answers = new WeakMap<Response, StreamedAnswer>();
+
 /** A success whose body comes in pieces: to an SDK a Response without a body, to the reader its bytes as they arrive. One reader only. */
-export class StreamedAnswer extends Response {
+export class StreamedAnswer {
   readonly #message: IncomingMessage;
   readonly #input: AnswerInput;
   #bytes = 0;
@@ -25,7 +28,6 @@ export class StreamedAnswer extends Response {
   #wake: (() => void) | null = null;
 
   constructor(input: AnswerInput) {
-    super(null, input.head);
     this.#input = input;
     this.#message = input.message;
     const wake = () => this.#wake?.();
@@ -37,6 +39,13 @@ export class StreamedAnswer extends Response {
     });
     this.#message.on('error', (error) => this.#fail(error));
     this.#message.once('close', () => this.#fail(null));
+  }
+
+  /** What an SDK is given in its place; its events are read by an EventReader. */
+  toResponse(): Response {
+    const response = new Response(null, this.#input.head);
+    answers.set(response, this);
+    return response;
   }
 
   /**
@@ -103,8 +112,9 @@ export class EventReader<T> implements AsyncIterableIterator<T> {
   #fault: { readonly error: unknown } | null = null;
 
   constructor(response: Response, parse: (event: SseEvent) => T | undefined) {
-    if (!(response instanceof StreamedAnswer)) throw new TypeError('only an answer of the watched fetch can be read');
-    this.#answer = response;
+    const answer = answers.get(response);
+    if (!answer) throw new TypeError('only an answer of the watched fetch can be read');
+    this.#answer = answer;
     this.#parse = parse;
   }
 

@@ -15,7 +15,7 @@ const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
 type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
 /**
- * A fetch for streamed answers that the SDKs are given; a success is a StreamedAnswer. It uses node:http, which takes less processor time than
+ * A fetch for streamed answers that the SDKs are given; a success stands for a StreamedAnswer. It uses node:http, which takes less processor time than
  * the built-in fetch for an answer of many small pieces. It throws AppErrors where only the bytes show what went wrong:
  * `provider_timeout` when neither headers nor a byte come within the stall limit (the clock runs only while somebody reads,
  * so a slow reader is not a stalled server), `provider_stream_cut` when the socket breaks after the headers,
@@ -40,7 +40,7 @@ export function createWatchedFetch(context: FaultContext): Fetch {
       }
       const fault = unreadable(message, context);
       if (fault) throw fault;
-      return new StreamedAnswer({ message, head, context, signal, unlink });
+      return new StreamedAnswer({ message, head, context, signal, unlink }).toResponse();
     } catch (error) {
       unlink();
       request.destroy();

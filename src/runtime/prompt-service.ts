@@ -151,10 +151,20 @@ function offeredTools(deps: RuntimeDeps, host: SessionHost): { tools: OfferedToo
       name,
       class: deps.config.toolClasses[name] ?? toolClass,
       origin,
-      tokens: Math.ceil((name.length + description.length + JSON.stringify(inputSchema).length) / CHARS_PER_TOKEN),
+      tokens: Math.ceil((name.length + description.length + schemaChars(inputSchema)) / CHARS_PER_TOKEN),
     })),
     preTools: offered.filter((tool) => tool.runBeforeGeneration).map((tool) => tool.name),
   };
+}
+
+const SCHEMA_CHARS = new WeakMap<object, number>();
+
+function schemaChars(schema: object): number {
+  const known = SCHEMA_CHARS.get(schema);
+  if (known !== undefined) return known;
+  const chars = JSON.stringify(schema).length;
+  SCHEMA_CHARS.set(schema, chars);
+  return chars;
 }
 
 function answeredOrOpen(prompt: PromptView | undefined): PromptView | undefined {

@@ -80,10 +80,10 @@ export function closeDatabase(db: DatabaseSync): void {
 /** Run `fn` in one write transaction; a throw rolls back and passes. Inside another transaction it is a savepoint. `fn` must be synchronous. */
 export function transaction<T>(db: DatabaseSync, fn: () => T): T {
   const nested = db.isTransaction;
-  db.exec(nested ? 'SAVEPOINT nested' : 'BEGIN IMMEDIATE');
+  cachedStatement(db, nested ? 'SAVEPOINT nested' : 'BEGIN IMMEDIATE').run();
   try {
     const result = fn();
-    db.exec(nested ? 'RELEASE nested' : 'COMMIT');
+    cachedStatement(db, nested ? 'RELEASE nested' : 'COMMIT').run();
     return result;
   } catch (error) {
     // SQLite has rolled back by itself after a full disk or an I/O error; a second ROLLBACK would hide the cause.

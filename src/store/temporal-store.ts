@@ -68,6 +68,8 @@ function findHeads(
   agentId: string,
   { text, project, notSessionKey, limit }: Parameters<TemporalStore['heads']>[1],
 ): NodeHit[] {
+  // Most agents have no threads yet, and looking words up costs more than this.
+  if (!cachedStatement(db, 'SELECT 1 FROM temporal_nodes WHERE agent_id = ? AND parent_id IS NULL LIMIT 1').get(agentId)) return [];
   const match = text === undefined ? undefined : matchAny(db, 'temporal_vocabulary', text);
   if (text !== undefined && match === undefined) return [];
   // CROSS JOIN keeps the order: hits first, then their rows.

@@ -100,6 +100,7 @@ function writeTurns(
 }
 
 function searchTurns({ db }: Access, agentId: string, query: TurnQuery): TurnHit[] {
+  if (!cachedStatement(db, 'SELECT 1 FROM transcript_lines WHERE agent_id = ? LIMIT 1').get(agentId)) return [];
   const match = matchAny(db, 'transcript_vocabulary', query.text);
   if (match === undefined) return [];
   // CROSS JOIN keeps the order: hits first, then their rows. Texts are read of the best ones alone.
