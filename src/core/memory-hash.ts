@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** What people put before a memory without meaning it. */
 const NOISE_BEFORE = /^(?:(?:please )?(?:remember|note|keep in mind)(?: that\b|:)|(?:fyi|btw|reminder|memo)\b[:,]?)\s*/;
@@ -25,5 +25,10 @@ export function canonicalText(content: string): string {
 
 /** SHA-256 of the canonical text, in hex. */
 export function contentHash(content: string): string {
-  return createHash('sha256').update(canonicalText(content)).digest('hex');
+  return canonicalHash(canonicalText(content));
+}
+
+/** The same of a text that is canonical already. */
+export function canonicalHash(canonical: string): string {
+  return hash('sha256', canonical, 'hex');
 }

@@ -37,11 +37,37 @@ function envelopeEnd(lines: readonly string[], start: number): number | undefine
   return undefined;
 }
 
-/** The text to search for: a prompt of a word or two ("and the other one?") borrows the first terms of the answer before it. */
+/** What is said to go on, to agree or to disagree: it names nothing a memory could be about. */
+const SMALL_TALK = new Set(
+  (
+    'hmm hm ah oh well so good great nice cool fine perfect awesome excellent amazing looks look lgtm right correct wrong true exactly agreed sure yep yup nope ' +
+    'works worked done continue go ahead proceed carry keep going try next last first second one ones thing same better best back stop wait sorry maybe ' +
+    'got see think say said want need would could'
+  ).split(' '),
+);
+/** What is asked to be done: small talk only when it is done to what was just spoken of, as in `commit it` and `run the tests again`. */
+const DOING = new Set(
+  'fix do make change commit push merge run rerun test tests build deploy revert undo redo retry repeat update add remove delete apply check use show'.split(
+    ' ',
+  ),
+);
+const POINTS_BACK = /\b(?:it|that|this|them|those|these|again|so)\b/i;
+const ASKS = /\b(?:what|when|where|which|who|whom|whose|why|how)\b/i;
+
+/** A prompt that only keeps the talk going: whatever was said about its words, nobody asked for it. */
+export function isSmallTalk(prompt: string): boolean {
+  const terms = queryTerms(prompt);
+  if (ASKS.test(prompt)) return terms.length === 0;
+  const pointsBack = POINTS_BACK.test(prompt);
+  return terms.every(({ word }) => SMALL_TALK.has(word) || (pointsBack && DOING.has(word)));
+}
+
+/** The text to search for: a prompt of a word or two ("and the port?") borrows the first terms of the answer before it, small talk is not searched for. */
 export function searchText(prompt: string, lastAnswer: string | undefined): string {
+  // What was said before small talk is in the conversation anyway.
+  if (isSmallTalk(prompt)) return '';
   const own = queryTerms(prompt, TERMS_ENOUGH).length;
-  // Without a word of its own a prompt is small talk: what was said before it is in the conversation anyway.
-  if (lastAnswer === undefined || own === 0 || own >= TERMS_ENOUGH) return prompt;
+  if (lastAnswer === undefined || own >= TERMS_ENOUGH) return prompt;
   const borrowed = queryTerms(lastAnswer, BORROWED_TERMS_MAX).map((term) => term.word);
   return [prompt, ...borrowed].join(' ');
 }

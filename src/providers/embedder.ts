@@ -1,13 +1,18 @@
-import type { EmbeddingConfig } from '../contract/embedding-config.ts';
+import { EMBEDDING_MODEL, type EmbeddingConfig } from '../contract/embedding-config.ts';
 import type { Embedder } from '../core/embedder.ts';
 import { AppError } from '../core/errors.ts';
 import type { Environment } from './from-config.ts';
+import { OFFICIAL_URL } from './openai.ts';
 import { OLLAMA_URL } from './openai-compatible.ts';
 
 /** Characters of an error body that go into a message. */
 const FAULT_CHARS_MAX = 200;
 /** Bytes an answer may have: 64 vectors of 8,192 numbers are less. */
 const ANSWER_BYTES_MAX = 32 * 1_048_576;
+
+/** What OpenAI is asked for when no model is named, and the variable its key is looked for in. */
+const OPENAI_MODEL = 'text-embedding-3-small';
+const OPENAI_KEY_ENV = 'OPENAI_API_KEY';
 
 interface Wire {
   readonly provider: 'openai-compatible' | 'ollama';
@@ -19,8 +24,12 @@ interface Wire {
 export function createEmbedder(config: EmbeddingConfig, env: Environment): Embedder | undefined {
   const wire = wireOf(config);
   if (!wire) return undefined;
-  const { model, dimensions, apiKeyEnv } = config;
-  const key = apiKeyEnv === undefined ? undefined : env[apiKeyEnv];
+  const { dimensions } = config;
+  const isOpenAi = wire.url === embeddingsOf(OFFICIAL_URL);
+  // The default is a model for one's own machine, which OpenAI does not have.
+  const model = isOpenAi && config.model === EMBEDDING_MODEL ? OPENAI_MODEL : config.model;
+  const keyEnv = config.apiKeyEnv ?? (isOpenAi ? OPENAI_KEY_ENV : undefined);
+  const key = (config.apiKeyEnv === undefined && (config.apiKey || config.api_key)) || (keyEnv === undefined ? undefined : env[keyEnv]);
   return {
     provider: wire.provider,
     model,
@@ -39,16 +48,20 @@ function wireOf({ provider, baseUrl, base_url }: EmbeddingConfig): Wire | undefi
     return { provider: 'ollama', url: `${root}/api/embed`, vectorsOf: (answer) => (answer as { embeddings?: unknown }).embeddings };
   }
   if (asked !== 'openai-compatible' && asked !== 'openai') return undefined;
-  if (base === undefined) {
+  if (base === undefined && asked === 'openai-compatible') {
     throw new AppError('config_invalid', {
       detail: 'agent.yaml: embedding.baseUrl is required for openai-compatible, such as http://127.0.0.1:8080/v1',
     });
   }
   return {
     provider: 'openai-compatible',
-    url: `${base}/embeddings`,
+    url: embeddingsOf(base ?? OFFICIAL_URL),
     vectorsOf: (answer) => (answer as { data?: { embedding?: unknown }[] }).data?.map(({ embedding }) => embedding),
   };
+}
+
+function embeddingsOf(root: string): string {
+  return `${root}/embeddings`;
 }
 
 async function post(wire: Wire, body: object, key: string | undefined, signal: AbortSignal): Promise<unknown> {

@@ -9,14 +9,14 @@ import { knownModelIds } from './prices.ts';
 import { faultContext, type ProbedProvider, type ProviderSettings, requireKey } from './settings.ts';
 
 export const OPENAI_MODEL = 'gpt-6-sol';
-export const OPENAI_URL = 'https://api.openai.com/v1';
+export const OFFICIAL_URL = 'https://api.openai.com/v1';
 
 /** The official list also holds models that draw, speak or embed. */
 const CONVERSES = /^(gpt-|o\d|chatgpt|codex)(?!.*(audio|realtime|image|tts|transcribe|search|instruct))/;
 
 /** The OpenAI Responses API through its SDK, which is loaded at the first call. */
 export function createOpenaiProvider(settings: ProviderSettings): ProbedProvider {
-  const baseUrl = (settings.baseUrl ?? OPENAI_URL).replace(/\/+$/, '');
+  const baseUrl = (settings.baseUrl ?? OFFICIAL_URL).replace(/\/+$/, '');
   const context = faultContext(settings, baseUrl);
   const defaultModel = settings.model ?? OPENAI_MODEL;
   const list = createModelList({

@@ -10,8 +10,10 @@ import { tagList } from '../core/memory-type.ts';
 import { importRecords } from './memory-transfer.ts';
 import { transaction } from './sqlite.ts';
 
-/** Memories taken over in one transaction. */
-const PAGE_MEMORIES = 500;
+/** Memories taken over before the store is open: a small database is there at once. About 250 ms. */
+const AT_OPEN_MAX = 500;
+/** Memories taken over in one transaction afterwards; between two of them the process answers. About 15 ms. */
+const SLICE_MEMORIES = 32;
 
 export interface Adoption {
   /** Taken over, forgotten ones included. */
@@ -20,29 +22,56 @@ export interface Adoption {
   readonly skipped: number;
 }
 
+export interface AdoptionProgress {
+  /** Rows that were looked at, and all there are. */
+  readonly read: number;
+  readonly rows: number;
+}
+
+/** The memories of an existing daemon on their way into this one. */
+export interface RunningAdoption {
+  readonly progress: AdoptionProgress;
+  /** Take the next ones over, in one transaction; the whole when there are no more. @throws whatever reading the database throws */
+  step(): Adoption | undefined;
+  /** Let go of the original; the next start goes on where this one was. */
+  close(): void;
+}
+
 /**
  * Take over the memories of an existing daemon: ids, times, tags, pins, history and what it had forgotten. Done once per database; one that
  * broke off goes on where it was. The original is only read: never locked, never changed, its WAL included.
  *
- * @returns  undefined when there is nothing to take over, or it was done before
+ * @returns  undefined when there is nothing to take over, or it was done before; the first AT_OPEN_MAX are there on return
  * @throws   whatever reading the database throws; what was taken over until then stays, and the next start goes on
  */
-export function adoptDatabase(db: DatabaseSync, path: string, nowMs: number): Adoption | undefined {
+export function beginAdoption(db: DatabaseSync, path: string, nowMs: number): RunningAdoption | Adoption | undefined {
   if (!existsSync(path) || db.prepare('SELECT 1 FROM adopted_databases WHERE path = ?').get(nameOf(path))) return undefined;
   const source = openSource(path, dirname(db.location() ?? path));
   try {
-    const columns = columnsOf(source.db, 'memories');
-    const adoption = columns.has('content') && columns.has('id') ? adoptRows(db, source.db, nowMs) : { memories: 0, skipped: 0 };
-    db.prepare('INSERT INTO adopted_databases (path, memories, skipped, adopted_at) VALUES (?, ?, ?, ?)').run(
-      nameOf(path),
-      adoption.memories,
-      adoption.skipped,
-      nowMs,
-    );
-    return adoption;
-  } finally {
+    const step = createStep(db, source.db, nowMs);
+    const running: RunningAdoption = {
+      progress: step.progress,
+      step: () => {
+        const whole = step.take(SLICE_MEMORIES);
+        if (whole) noteAdopted(db, path, whole, nowMs);
+        return whole;
+      },
+      close: source.close,
+    };
+    const whole = step.take(AT_OPEN_MAX);
+    if (!whole) return running;
+    noteAdopted(db, path, whole, nowMs);
     source.close();
+    return whole;
+  } catch (error) {
+    source.close();
+    throw error;
   }
+}
+
+function noteAdopted(db: DatabaseSync, path: string, { memories, skipped }: Adoption, nowMs: number): void {
+  const sql = 'INSERT INTO adopted_databases (path, memories, skipped, adopted_at) VALUES (?, ?, ?, ?)';
+  db.prepare(sql).run(nameOf(path), memories, skipped, nowMs);
 }
 
 /** The end of the path: a workspace that was moved is still the same. */
@@ -81,25 +110,55 @@ function openSource(path: string, scratch: string): Source {
   }
 }
 
-function adoptRows(db: DatabaseSync, source: DatabaseSync, nowMs: number): Adoption {
-  const hasHistory = columnsOf(source, 'memory_history').has('memory_id');
-  const historyOf = hasHistory
-    ? source.prepare(
-        'SELECT * FROM (SELECT rowid AS place, * FROM memory_history WHERE memory_id = ? ORDER BY rowid DESC LIMIT ?) ORDER BY place',
-      )
-    : undefined;
-  const page = source.prepare('SELECT rowid AS place, * FROM memories WHERE rowid > ? ORDER BY rowid LIMIT ?');
-  let memories = 0;
-  let skipped = 0;
+interface Step {
+  readonly progress: { read: number; rows: number };
+  /** The whole when it was the last. */
+  take(rowsMax: number): Adoption | undefined;
+}
+
+function createStep(db: DatabaseSync, source: DatabaseSync, nowMs: number): Step {
+  const columns = columnsOf(source, 'memories');
+  const holdsMemories = columns.has('content') && columns.has('id');
+  const rows = holdsMemories ? Number(source.prepare('SELECT count(*) AS n FROM memories').get()?.n) : 0;
+  const page = holdsMemories ? source.prepare('SELECT rowid AS place, * FROM memories WHERE rowid > ? ORDER BY rowid LIMIT ?') : undefined;
+  const historyOf = createHistoryReader(source);
+  const progress = { read: 0, rows };
+  const whole = { memories: 0, skipped: 0 };
   let after = 0;
-  for (;;) {
-    const rows = page.all(after, PAGE_MEMORIES);
-    if (rows.length === 0) return { memories, skipped };
-    after = Number(rows.at(-1)!.place);
-    const records = rows.flatMap((row) => toRecord(row, historyOf?.all(String(row.id), HISTORY_LIMIT_MAX) ?? [], nowMs) ?? []);
-    skipped += rows.length - records.length;
-    memories += transaction(db, () => importRecords(db, records, 'skip', { keepTwins: true }).imported);
-  }
+  return {
+    progress,
+    take(rowsMax) {
+      const taken = page?.all(after, rowsMax) ?? [];
+      if (taken.length > 0) {
+        after = Number(taken.at(-1)!.place);
+        const histories = historyOf(taken.map((row) => String(row.id)));
+        const records = taken.flatMap((row) => toRecord(row, histories.get(String(row.id)) ?? [], nowMs) ?? []);
+        whole.memories += transaction(db, () => importRecords(db, records, 'skip', { keepTwins: true }).imported);
+        whole.skipped += taken.length - records.length;
+        progress.read += taken.length;
+      }
+      return taken.length < rowsMax ? { ...whole } : undefined;
+    },
+  };
+}
+
+/** The newest entries of each of several memories, oldest first. One statement for all of them: some databases have no index on their history. */
+function createHistoryReader(source: DatabaseSync): (ids: readonly string[]) => ReadonlyMap<string, Row[]> {
+  if (!columnsOf(source, 'memory_history').has('memory_id')) return () => new Map();
+  const select = source.prepare(
+    'SELECT rowid AS place, * FROM memory_history WHERE memory_id IN (SELECT value FROM json_each(?)) ORDER BY rowid',
+  );
+  return (ids) => {
+    const histories = new Map<string, Row[]>();
+    for (const entry of select.iterate(JSON.stringify(ids))) {
+      const id = String(entry.memory_id);
+      const known = histories.get(id) ?? [];
+      known.push(entry);
+      if (known.length > HISTORY_LIMIT_MAX) known.shift();
+      histories.set(id, known);
+    }
+    return histories;
+  };
 }
 
 type Row = Readonly<Record<string, unknown>>;

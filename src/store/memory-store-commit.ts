@@ -12,8 +12,15 @@ interface Waiting {
 }
 
 interface Queued extends Waiting {
-  /** Runs it inside the transaction of its batch; a fault of its own is kept for `settle`. */
+  /** Runs it inside the transaction of its batch; a fault of its own is taken back and kept for `settle`. */
   run(): void;
+  /** The same, but a fault passes and takes nothing back. Only for those that may run again; undefined for others. */
+  readonly runBare: (() => void) | undefined;
+}
+
+export interface WriteOptions {
+  /** `fn` touches nothing but the database: when a neighbour fails, it may be taken back and run once more. Such writes cost much less together. */
+  readonly isRepeatable?: boolean;
 }
 
 /**
@@ -41,10 +48,13 @@ export class GroupCommit {
   }
 
   /** Run `fn` in a transaction, all or nothing; resolves when it is on disk. */
-  write<T>(fn: () => T): Promise<T> {
+  write<T>(fn: () => T, { isRepeatable = false }: WriteOptions = {}): Promise<T> {
     if (this.#fault !== undefined) return Promise.reject(storageError(this.#fault, this.#path));
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     let outcome: { value: T } | { fault: unknown } = { fault: new Error('not run') };
+    const bare = (): void => {
+      outcome = { value: fn() };
+    };
     this.#queue.push({
       run: () => {
         try {
@@ -55,6 +65,7 @@ export class GroupCommit {
           outcome = { fault: error };
         }
       },
+      runBare: isRepeatable ? bare : undefined,
       settle: (fault) => {
         if (fault !== undefined) reject(storageError(fault, this.#path));
         else if ('value' in outcome) resolve(outcome.value);
@@ -105,9 +116,7 @@ export class GroupCommit {
     const batch = this.#queue.splice(0, BATCH_WRITES_MAX);
     try {
       const before = this.#changes();
-      transaction(this.#db, () => {
-        for (const write of batch) write.run();
-      });
+      transaction(this.#db, () => this.#runAll(batch));
       this.#tellCommitted();
       // Nothing written: an answer such as "known already" waits only for what it may rest upon.
       if (this.#changes() === before && !this.#isSyncing && this.#unsynced.length === 0) {
@@ -120,6 +129,33 @@ export class GroupCommit {
     }
     this.#unsynced.push(...batch);
     this.#sync();
+  }
+
+  /**
+   * Inside the transaction of the batch. A savepoint makes the full-text index write down what it has gathered, which costs more than the write
+   * itself: those in a row that may run again share one, and each gets its own only after one of them failed.
+   */
+  #runAll(batch: readonly Queued[]): void {
+    for (let from = 0; from < batch.length; ) {
+      let to = from;
+      while (to < batch.length && batch[to]!.runBare !== undefined) to += 1;
+      const together = batch.slice(from, to);
+      if (together.length < 2 || !this.#runTogether(together)) for (const write of batch.slice(from, Math.max(to, from + 1))) write.run();
+      from = Math.max(to, from + 1);
+    }
+  }
+
+  /** False when one of them failed: then none of them has written anything. */
+  #runTogether(writes: readonly Queued[]): boolean {
+    try {
+      this.#apart(() => {
+        for (const write of writes) write.runBare?.();
+      });
+      return true;
+    } catch (error) {
+      if (!this.#db.isTransaction) throw error;
+      return false;
+    }
   }
 
   /** Inside the transaction of the batch: a fault takes back this write alone. */

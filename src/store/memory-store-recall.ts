@@ -2,12 +2,12 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { Memory, RecalledMemory } from '../contract/memory.ts';
 import type { Ranking, Reader, Recalled, RecallQuery } from '../core/memory-store.ts';
 import { weighFeedback } from '../core/recall/feedback.ts';
-import { freshFirst } from '../core/recall/fresh.ts';
+import { FRESH_AMONG, freshFirst } from '../core/recall/fresh.ts';
 import { fuse } from '../core/recall/fuse.ts';
 import { readQuery } from '../core/recall/query.ts';
 import type { RankedMemory } from '../core/recall/rank.ts';
 import { STRONG_AMONG, STRONG_SCORE_MIN, scoreOf } from '../core/recall/score.ts';
-import { ratingsOf } from './memory-feedback.ts';
+import { hasRatings, ratingsOf } from './memory-feedback.ts';
 import type { MemoryIndex } from './memory-index.ts';
 import { recallByFullText } from './memory-recall-fts.ts';
 import { conditionsOf } from './memory-store-filter.ts';
@@ -34,7 +34,8 @@ export async function recallMemories(deps: RecallDeps, reader: Reader, query: Re
   const filter = query.filter ?? {};
   const byMeaning = query.vector === undefined ? undefined : await vectors.nearest(reader, query.vector, filter);
   // After the wait: what was forgotten meanwhile is in neither of the two.
-  const byWords = index.rank(reader, asked, filter);
+  const isRated = hasRatings(db, reader);
+  const byWords = index.rank(reader, asked, filter, byMeaning ? undefined : rankedFor(query, isRated));
   if (!byWords) {
     const results = recallByFullText(db, index, reader, query, asked.terms);
     return { results, method: 'fts', degraded: 'the index is being built', strong: isStrong(results), ...told };
@@ -42,9 +43,15 @@ export async function recallMemories(deps: RecallDeps, reader: Reader, query: Re
   if (byWords.length === 0 && !byMeaning?.length) return { results: [], method: 'none', strong: false, ...told };
   const found = (byMeaning ? fuse(byWords, byMeaning) : byWords).slice(0, RANKED_MAX);
   const ids = found.map(({ entry }) => entry.id);
-  const weighed = weighFeedback(found, ratingsOf(db, reader, ids), asked.terms, nowMs);
+  const weighed = isRated ? weighFeedback(found, ratingsOf(db, reader, ids), asked.terms, nowMs) : found;
   const results = toResults(db, reader, query, freshFirst(weighed));
   return { results, method: byMeaning ? 'hybrid' : 'keyword', strong: isStrong(results), ...told };
+}
+
+/** How many of the best a query needs: more than it asks for only where something may move or be left out afterwards. */
+function rankedFor({ limit, scoreMin, wordsOnly }: RecallQuery, isRated: boolean): number {
+  const takesAll = isRated || scoreMin !== undefined || wordsOnly === true;
+  return takesAll ? RANKED_MAX : Math.max(limit, FRESH_AMONG);
 }
 
 function isStrong(results: readonly RecalledMemory[]): boolean {
@@ -87,7 +94,8 @@ export function rankMemories(db: DatabaseSync, reader: Reader, ranking: Ranking,
   const { recencyBias: bias } = ranking;
   return selectMemories(db, {
     scope: visibleTo(reader),
-    where: conditionsOf(ranking.filter ?? {}),
+    // Pieces of documents are found when they are asked for; unasked they would push everything else out.
+    where: [...conditionsOf(ranking.filter ?? {}), { sql: `m.source_type <> 'document'`, values: [] }],
     pool: { orders: ['m.created_at DESC', 'm.importance DESC, m.created_at DESC'], size: ranking.poolLimit ?? RANKED_POOL },
     order: {
       sql: `m.importance * ? + ? / (1.0 + max(0, ? - m.created_at) / ${DAY_MS}.0) DESC, m.created_at DESC, m.id`,

@@ -1,17 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Memory } from '../contract/memory.ts';
+import { isoTime } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
-import { canonicalText, contentHash } from '../core/memory-hash.ts';
+import { canonicalHash, canonicalText, contentHash } from '../core/memory-hash.ts';
 import type { Changed, ChangeNote, MemoryChange, MemoryDraft, Reader } from '../core/memory-store.ts';
 import { writeHistory } from './memory-history.ts';
-import { type Condition, heldBy, type MemoryRow, selectMemories, visibleTo } from './memory-store-scope.ts';
+import { type Condition, heldBy, type MemoryRow, measureMemories, selectMemories, visibleTo } from './memory-store-scope.ts';
 import { releaseSuperseded, supersede } from './memory-supersede.ts';
 import { cachedStatement } from './sqlite.ts';
 
 /** The functions here run inside a transaction of their caller. */
 export function insertMemory(db: DatabaseSync, draft: MemoryDraft, nowMs: number): { memory: Memory; deduped: boolean } {
-  const hash = contentHash(draft.content);
+  const normalized = canonicalText(draft.content);
+  const hash = canonicalHash(normalized);
   const known = findDuplicate(db, draft, hash);
   if (known) return { memory: repeat(db, known, draft, nowMs), deduped: true };
   const id = randomUUID();
@@ -23,7 +25,7 @@ export function insertMemory(db: DatabaseSync, draft: MemoryDraft, nowMs: number
     id,
     draft.content,
     hash,
-    canonicalText(draft.content),
+    normalized,
     draft.type,
     draft.importance,
     draft.tags.join(',') || null,
@@ -42,8 +44,35 @@ export function insertMemory(db: DatabaseSync, draft: MemoryDraft, nowMs: number
   const actor = { ...draft.actor, sessionId: draft.actor?.sessionId ?? draft.sessionKey ?? undefined };
   const note = { reason: null, changedBy: draft.who, actor };
   writeHistory(db, { id, event: 'created', version: 1, note, oldContent: null, newContent: draft.content }, nowMs);
-  if (draft.supersedes !== undefined) supersede(db, { ...draft, id }, draft.supersedes, nowMs);
+  if (draft.supersedes === undefined) return { memory: asWritten(id, draft, nowMs), deduped: false };
+  supersede(db, { ...draft, id }, draft.supersedes, nowMs);
   return { memory: reread(db, id, draft), deduped: false };
+}
+
+/** The new row, as reading it would tell it. */
+function asWritten(id: string, draft: MemoryDraft, nowMs: number): Memory {
+  const { content, type, importance, pinned, who, agentId, scope } = draft;
+  return {
+    id,
+    content,
+    type,
+    importance,
+    tags: draft.tags.join(',') || null,
+    pinned,
+    who,
+    agentId,
+    scope,
+    project: draft.project ?? null,
+    source_type: draft.sourceType,
+    source_id: draft.sourceId ?? null,
+    session_id: draft.sessionKey ?? null,
+    supersedes: null,
+    superseded_by: null,
+    version: 1,
+    created_at: isoTime(draft.createdAtMs ?? nowMs),
+    updated_at: isoTime(nowMs),
+    access_count: 0,
+  };
 }
 
 export function changeMemory(db: DatabaseSync, reader: Reader, id: string, change: MemoryChange, note: ChangeNote, nowMs: number): Changed {
@@ -97,7 +126,9 @@ export function forgetMemory(db: DatabaseSync, reader: Reader, id: string, note:
 
 function findDuplicate(db: DatabaseSync, draft: MemoryDraft, hash: string): MemoryRow | undefined {
   const scope = heldBy(draft.agentId, draft.scope);
-  const find = (where: Condition): MemoryRow | undefined => selectMemories(db, { scope, where: [where], limit: 1 })[0];
+  // Nearly always there is none, which an index alone can tell.
+  const find = (where: Condition): MemoryRow | undefined =>
+    measureMemories(db, scope, [where], ['m.seq']).length === 0 ? undefined : selectMemories(db, { scope, where: [where], limit: 1 })[0];
   const byKey = draft.idempotencyKey ? find({ sql: 'm.idempotency_key = ?', values: [draft.idempotencyKey] }) : undefined;
   return byKey ?? find({ sql: 'm.content_hash = ?', values: [hash] });
 }

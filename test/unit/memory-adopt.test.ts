@@ -124,3 +124,20 @@ test('a database that cannot be read does not keep the daemon from starting, and
   expect(daemon.logged.filter(({ level }) => level === 'error')).toHaveLength(2);
   expect((await daemon.call(ops.listMemories, {})).total).toBe(1);
 });
+
+test('a large database is taken over while the daemon answers: it says how far, and a restart goes on where it was', async () => {
+  const folder = tempFolder();
+  const many = Array.from({ length: 2_000 }, (_, n) => ({ id: `old-${n}`, content: `the kettle number ${n} is in the cellar`, ...OLD }));
+  writeExistingDatabase(folder, { memories: many, history });
+  const daemon = startDaemon({}, folder);
+  const { adoption } = await daemon.call(ops.daemonStatus, {});
+  expect(adoption).toMatchObject({ rows: 2_000 });
+  expect(adoption!.read).toBeLessThan(2_000);
+  expect((await daemon.call(ops.getMemory, { id: 'old-3' })).content).toBe('the kettle number 3 is in the cellar');
+  await daemon.call(ops.deleteMemory, { id: 'old-4', reason: 'gone', force: true });
+  daemon.reopen();
+  await expect.poll(async () => (await daemon.call(ops.daemonStatus, {})).adoption, { timeout: 60_000 }).toBeUndefined();
+  expect((await daemon.call(ops.listMemories, {})).total).toBe(1_999);
+  expect((await daemon.call(ops.recall, { query: 'kettle 1999' })).results[0]).toMatchObject({ id: 'old-1999' });
+  expect(daemon.logged.map(({ message }) => message)).toContain('the memories of the existing daemon were taken over');
+});

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { searchText, withoutEnvelopes } from '../../src/core/prompt-text.ts';
+import { isSmallTalk, searchText, withoutEnvelopes } from '../../src/core/prompt-text.ts';
 
 const said = 'which kettle did we buy?';
 
@@ -30,7 +30,35 @@ test('a prompt that is nothing but envelope stays as it is, and a hostile one co
 test('a prompt of a word or two borrows terms of the answer before it; one of none, and one of enough, does not', () => {
   const answer = 'The staging server is called heron.';
   expect(searchText('and the port?', answer)).toBe('and the port? staging server');
-  expect(searchText('thanks!', answer)).toBe('thanks!');
+  expect(searchText('thanks!', answer)).toBe('');
   expect(searchText('which port does production listen on', answer)).toBe('which port does production listen on');
   expect(searchText('and the port?', undefined)).toBe('and the port?');
+});
+
+test.each([
+  'ok thanks',
+  'yes please continue',
+  'looks good to me',
+  'no, the other one',
+  'great, commit it',
+  'run the tests again',
+  'can you fix that?',
+  '👍',
+  '',
+])('small talk is not searched for: %s', (prompt) => {
+  expect(isSmallTalk(prompt)).toBe(true);
+  expect(searchText(prompt, 'The staging server is called heron.')).toBe('');
+});
+
+test.each([
+  'run the tests',
+  'how do I run the tests again?',
+  'fix the deadlock',
+  'continue with the uploader',
+  'which one is good?',
+  'commit KA-6',
+  '好的，继续部署',
+])('what names something is searched for: %s', (prompt) => {
+  expect(isSmallTalk(prompt)).toBe(false);
+  expect(searchText(prompt, undefined)).toBe(prompt);
 });

@@ -1,5 +1,5 @@
 import type { MemoryFilter } from '../memory-store.ts';
-import type { Admits } from './gather.ts';
+import type { Admits } from './look-up.ts';
 
 /**
  * The filter of a query over indexed memories; undefined when everything passes. It only spares work: what is answered goes through the filter of the store once more.

@@ -3,14 +3,14 @@ import type { Entry, Posting } from './index-view.ts';
 import type { RankedMemory } from './rank.ts';
 
 /** Among so many of the best, an older memory never stands before the one that took its place. */
-const COMPARED_MAX = 20;
+export const FRESH_AMONG = 20;
 
 /**
  * The newer of two memories first, where it says the same with another value and answers the query as well as the older one.
  * Order is otherwise kept.
  */
 export function freshFirst(ranked: readonly RankedMemory[]): RankedMemory[] {
-  const compared = ranked.slice(0, COMPARED_MAX);
+  const compared = ranked.slice(0, FRESH_AMONG);
   for (let place = 0; place < compared.length; place += 1) {
     const older = compared[place]!;
     let newest = -1;
@@ -21,7 +21,7 @@ export function freshFirst(ranked: readonly RankedMemory[]): RankedMemory[] {
     }
     if (newest > 0) compared.splice(place, 0, ...compared.splice(newest, 1));
   }
-  return [...compared, ...ranked.slice(COMPARED_MAX)];
+  return [...compared, ...ranked.slice(FRESH_AMONG)];
 }
 
 function takesPlace(newer: RankedMemory, older: RankedMemory): boolean {

@@ -1,5 +1,6 @@
+import { NO_FEATURES } from './features.ts';
 import type { Entry } from './index-view.ts';
-import { NO_FEATURES, type RankedMemory } from './rank.ts';
+import type { RankedMemory } from './rank.ts';
 
 /** What likeness of meaning is worth beside words; the best of each counts 1. */
 const LIKENESS_WEIGHT = 0.5;

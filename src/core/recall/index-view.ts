@@ -1,4 +1,5 @@
 import { frameOf } from './frame.ts';
+import { ASKS, HAS_NUMBER, HAS_TIME, IndexColumns, NONE } from './index-columns.ts';
 import { mentionsNumber, mentionsTime } from './time-words.ts';
 import { tellsSomething, wordsIn } from './words.ts';
 
@@ -6,8 +7,6 @@ import { tellsSomething, wordsIn } from './words.ts';
 const OCCURRENCES_MAX = 15;
 /** Memories of one frame that are kept in mind; a form filled in more often is no changing value. */
 const FRAME_ENTRIES_MAX = 16;
-/** Room at the beginning; doubled whenever it is used up. */
-const SLOTS_AT_FIRST = 256;
 
 /** What the index must know of a memory; the text itself stays in the store. */
 export interface IndexedMemory {
@@ -36,7 +35,7 @@ export type Newcomer = Pick<IndexedMemory, 'content' | 'who' | 'agentId' | 'proj
 /** A term and the memories that hold it: `slot * 16 + occurrences`, ascending. */
 export interface Posting {
   readonly term: string;
-  readonly slots: number[];
+  slots: number[];
 }
 
 export interface Entry extends Omit<IndexedMemory, 'content'> {
@@ -61,7 +60,6 @@ export interface Entry extends Omit<IndexedMemory, 'content'> {
 export interface Session {
   readonly number: number;
   readonly entries: Entry[];
-  length: number;
 }
 
 /**
@@ -73,16 +71,15 @@ export class IndexView {
   readonly #sessions = new Map<string, Session>();
   readonly #sessionSlots: (Session | undefined)[] = [];
   readonly #freeSessions: number[] = [];
-  readonly #authors = new Map<string, number>();
+  readonly #authors = new Map<string, Author>();
   /** Memories by their frame; those without one are not here. */
   readonly #frames = new Map<string, Entry[]>();
   readonly #entries: (Entry | undefined)[] = [];
   readonly #free: number[] = [];
-  /** Terms a memory has, and the number of its session or -1, by slot: what ranking reads for every hit. */
-  lengths = new Uint32Array(SLOTS_AT_FIRST);
-  sessionOf = new Int32Array(SLOTS_AT_FIRST);
+  readonly columns = new IndexColumns();
   #size = 0;
   #length = 0;
+  #authorsEver = 0;
 
   /** Memories. */
   get size(): number {
@@ -119,9 +116,9 @@ export class IndexView {
     return this.#postings.get(term);
   }
 
-  /** Has somebody of this name, in lower case, written a memory? */
-  knowsAuthor(name: string): boolean {
-    return this.#authors.has(name);
+  /** The number of an author, by the name in lower case; NONE when nobody of this name has written a memory. */
+  authorNumber(name: string): number {
+    return this.#authors.get(name)?.number ?? NONE;
   }
 
   add(memory: IndexedMemory): Entry {
@@ -149,14 +146,26 @@ export class IndexView {
       session,
     };
     this.#entries[slot] = entry;
-    this.#reserve(slot);
-    this.lengths[slot] = terms.length;
-    this.sessionOf[slot] = session?.number ?? -1;
     this.#count(entry, 1);
-    for (const [posting, occurrences] of countsOf(terms)) insert(posting.slots, slot * 16 + Math.min(occurrences, OCCURRENCES_MAX));
-    if (session) insertByTime(session.entries, entry);
+    for (const [posting, occurrences] of countsOf(terms)) insert(posting, slot * 16 + Math.min(occurrences, OCCURRENCES_MAX));
+    this.#fillColumns(entry);
     this.#noteFrame(entry);
     return entry;
+  }
+
+  /** Also gives it its place in its session. */
+  #fillColumns(entry: Entry): void {
+    const { columns } = this;
+    const { slot, session } = entry;
+    columns.reserve(slot);
+    columns.lengths[slot] = entry.terms.length;
+    columns.words[slot] = entry.words;
+    columns.createdAtMs[slot] = entry.createdAtMs;
+    columns.authors[slot] = this.authorNumber(entry.author);
+    columns.signs[slot] = (entry.asks ? ASKS : 0) | (entry.hasTime ? HAS_TIME : 0) | (entry.hasNumber ? HAS_NUMBER : 0);
+    columns.sessionOf[slot] = session?.number ?? NONE;
+    const place = session ? insertByTime(session.entries, entry) : 0;
+    columns.link(slot, session?.entries[place - 1]?.slot ?? NONE, session?.entries[place + 1]?.slot ?? NONE);
   }
 
   remove(entry: Entry): void {
@@ -168,9 +177,10 @@ export class IndexView {
     this.#forgetFrame(entry);
     this.#entries[entry.slot] = undefined;
     this.#free.push(entry.slot);
+    this.columns.unlink(entry.slot);
     const { session } = entry;
     if (!session) return;
-    session.entries.splice(session.entries.indexOf(entry), 1);
+    session.entries.splice(placeOf(session.entries, entry), 1);
     if (session.entries.length > 0) return;
     this.#sessions.delete(sessionName(entry)!);
     this.#sessionSlots[session.number] = undefined;
@@ -204,10 +214,15 @@ export class IndexView {
   #count(entry: Entry, by: 1 | -1): void {
     this.#size += by;
     this.#length += by * entry.terms.length;
-    if (entry.session) entry.session.length += by * entry.terms.length;
-    const left = (this.#authors.get(entry.author) ?? 0) + by;
-    if (left === 0) this.#authors.delete(entry.author);
-    else this.#authors.set(entry.author, left);
+    if (entry.session) this.columns.sessionLengths[entry.session.number]! += by * entry.terms.length;
+    let author = this.#authors.get(entry.author);
+    if (!author) {
+      author = { number: this.#authorsEver, memories: 0 };
+      this.#authorsEver += 1;
+      this.#authors.set(entry.author, author);
+    }
+    author.memories += by;
+    if (author.memories === 0) this.#authors.delete(entry.author);
   }
 
   #posting(term: string): Posting {
@@ -224,23 +239,18 @@ export class IndexView {
     if (name === undefined) return undefined;
     let session = this.#sessions.get(name);
     if (!session) {
-      session = { number: this.#freeSessions.pop() ?? this.#sessionSlots.length, entries: [], length: 0 };
+      session = { number: this.#freeSessions.pop() ?? this.#sessionSlots.length, entries: [] };
+      this.columns.reserveSession(session.number);
       this.#sessions.set(name, session);
       this.#sessionSlots[session.number] = session;
     }
     return session;
   }
+}
 
-  #reserve(slot: number): void {
-    if (slot < this.lengths.length) return;
-    const grown = this.lengths.length * 2;
-    const lengths = new Uint32Array(grown);
-    const sessionOf = new Int32Array(grown);
-    lengths.set(this.lengths);
-    sessionOf.set(this.sessionOf);
-    this.lengths = lengths;
-    this.sessionOf = sessionOf;
-  }
+interface Author {
+  readonly number: number;
+  memories: number;
 }
 
 /** The content without the author that some put before it. */
@@ -271,9 +281,12 @@ function lowerBound(sorted: readonly number[], least: number): number {
   return from;
 }
 
-function insert(sorted: number[], value: number): void {
-  if (sorted.length === 0 || sorted[sorted.length - 1]! < value) sorted.push(value);
-  else sorted.splice(lowerBound(sorted, value), 0, value);
+function insert(posting: Posting, value: number): void {
+  const { slots } = posting;
+  // Most terms stand in one memory: an array made with its first value has no room to spare.
+  if (slots.length === 0) posting.slots = [value];
+  else if (slots[slots.length - 1]! < value) slots.push(value);
+  else slots.splice(lowerBound(slots, value), 0, value);
 }
 
 /** Older first; of the same moment, by id. */
@@ -281,12 +294,15 @@ export function isBefore(a: Pick<Entry, 'createdAtMs' | 'id'>, b: Pick<Entry, 'c
   return a.createdAtMs < b.createdAtMs || (a.createdAtMs === b.createdAtMs && a.id < b.id);
 }
 
-function insertByTime(entries: Entry[], entry: Entry): void {
-  entries.splice(placeOf(entries, entry), 0, entry);
+/** Where it stands then. */
+function insertByTime(entries: Entry[], entry: Entry): number {
+  const place = placeOf(entries, entry);
+  entries.splice(place, 0, entry);
+  return place;
 }
 
 /** Where an entry stands, or would stand, among entries in order of time. */
-export function placeOf(entries: readonly Entry[], entry: Entry): number {
+function placeOf(entries: readonly Entry[], entry: Entry): number {
   let from = 0;
   let to = entries.length;
   while (from < to) {

@@ -42,13 +42,10 @@ export class RecallIndex {
     if (view.size === 0) this.#views.delete(known.view);
   }
 
-  /** Best first; the views are those the reader may see, and no others. */
-  rank(viewNames: readonly string[], asked: Asked, filter: MemoryFilter): RankedMemory[] {
-    return rank(
-      viewNames.flatMap((name) => this.#views.get(name) ?? []),
-      asked,
-      admitsOf(filter),
-    );
+  /** The best `limit`, best first; the views are those the reader may see, and no others. */
+  rank(viewNames: readonly string[], asked: Asked, filter: MemoryFilter, limit?: number): RankedMemory[] {
+    const views = viewNames.flatMap((name) => this.#views.get(name) ?? []);
+    return rank(views, asked, admitsOf(filter), limit);
   }
 
   /** Memories in these views, and how many of them hold a term. */

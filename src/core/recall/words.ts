@@ -4,6 +4,10 @@ import { baseForm } from './irregular-words.ts';
 /** A longer word is cut: it is no word but data, and would only fill the index; unit: characters. */
 const WORD_CHARS_MAX = 64;
 
+/** Stems kept in memory, about 100 bytes each, and the longest word of one in characters. */
+const STEMS_KEPT_MAX = 20_000;
+const STEM_KEPT_CHARS_MAX = 12;
+
 /** Words too common to say what a memory is about. */
 const COMMON = new Set(
   (
@@ -49,10 +53,24 @@ export function wordsIn(text: string): Word[] {
   const written = plain(text);
   const pattern = /[^\0-\x7f]/.test(written) ? TOKEN : ASCII_TOKEN;
   for (const token of written.match(pattern) ?? []) {
-    if (ASCII_WORD.test(token) && token.length <= WORD_CHARS_MAX) words.push({ text: token, stem: stem(baseForm(token)), whole: false });
+    if (ASCII_WORD.test(token) && token.length <= WORD_CHARS_MAX) words.push({ text: token, stem: stemOf(token), whole: false });
     else addToken(words, token);
   }
   return words;
+}
+
+const stems = new Map<string, string>();
+
+/** Most words are said again and again: their stems are kept, until there are too many. Long words would keep the text alive that they were cut from. */
+function stemOf(word: string): string {
+  if (word.length > STEM_KEPT_CHARS_MAX) return stem(baseForm(word));
+  let known = stems.get(word);
+  if (known === undefined) {
+    known = stem(baseForm(word));
+    if (stems.size >= STEMS_KEPT_MAX) stems.clear();
+    stems.set(word, known);
+  }
+  return known;
 }
 
 /** NFKD without the accents of Latin, Greek and Cyrillic; marks of other scripts carry meaning and stay. */
@@ -70,7 +88,7 @@ function addToken(words: Word[], token: string): void {
   for (const [part] of bare.matchAll(PART)) {
     const text = part.slice(0, WORD_CHARS_MAX);
     if (UNSPACED.test(text)) addPairs(words, text);
-    else words.push({ text, stem: stem(baseForm(text)), whole: false });
+    else words.push({ text, stem: stemOf(text), whole: false });
   }
   if (JOINED.test(bare) && !bare.includes(' ')) {
     const whole = bare.slice(0, WORD_CHARS_MAX);
