@@ -78,6 +78,8 @@ export interface WorkflowContext {
   readonly failures: readonly { readonly activation: number; readonly code: string; readonly message: string }[];
   /** A limit of the whole run has refused work. */
   readonly overBudget: boolean;
+  /** Limits of which budget:exceeded has told: `<agent>:<kind>`, without an agent for the whole run. */
+  readonly budgetsTold: readonly string[];
   readonly ending: {
     readonly reason: WorkflowEndReason;
     /** What runs is stopped instead of waited for. */
@@ -109,6 +111,7 @@ export function initialWorkflow({ at, started }: WorkflowInput): WorkflowContext
     debounced: {},
     failures: [],
     overBudget: false,
+    budgetsTold: [],
     ending: null,
   };
 }

@@ -12,7 +12,7 @@ import {
 import { workflowSteps } from './workflow-steps.ts';
 
 /** Raised with every change of the chart or of a step that would fold an old log to another state. */
-export const WORKFLOW_MACHINE_VERSION = '1';
+export const WORKFLOW_MACHINE_VERSION = '2';
 
 const actions = Object.fromEntries(Object.entries(workflowSteps).map(([name, step]) => [name, stepAction(step)])) as {
   [K in keyof typeof workflowSteps]: () => void;

@@ -6,6 +6,8 @@ import { collectWhenQuiet } from './quiet-collector.ts';
 
 /** Signals that end the daemon in order. A second one ends it at once. */
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+/** One Ctrl-C may arrive twice: the terminal tells the whole group, and npm tells its child once more; unit: milliseconds. */
+const SAME_PRESS_MS = 1_000;
 const EXIT_FORCED = 130;
 /**
  * V8 doubles its young generation under load and keeps it: measured, 60 MiB more after a burst of a thousand sessions. A daemon that mostly waits
@@ -29,7 +31,11 @@ export async function serve(env: Environment, print: (text: string) => void): Pr
   process.send?.('ready');
   running.resumed.then((count) => count > 0 && logger.info({ sessions: count }, 'sessions go on where the last run left them'));
   const signal = await stop.promise;
-  for (const name of STOP_SIGNALS) process.on(name, () => process.exit(EXIT_FORCED));
+  const pressed = performance.now();
+  const onSecond = () => {
+    if (performance.now() - pressed > SAME_PRESS_MS) process.exit(EXIT_FORCED);
+  };
+  for (const name of STOP_SIGNALS) process.on(name, onSecond);
   print(`\n${signal}: draining, running turns get up to ${settings.loaded.config.runtime.limits.drainTimeoutMs / 1_000} s\n`);
   stopCollecting();
   const { interrupted } = await running.close();

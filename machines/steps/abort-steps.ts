@@ -1,6 +1,6 @@
 import type { SessionContext } from '../session-context.ts';
 import { payloadOf, type Step, settleEvent } from './step.ts';
-import { closeTurn, countUsage, TURN_CLOSED } from './turn-steps.ts';
+import { closeTurn, countSpent, TURN_CLOSED } from './turn-steps.ts';
 
 const noteAbort =
   (reason: NonNullable<SessionContext['abort']>['reason']): Step =>
@@ -11,7 +11,7 @@ const enterAborting: Step = (context) => ({ say: [{ type: 'session:aborting', pa
 /** Work that was aborted has settled, or won the race and finished: what it used is counted either way. */
 const keepSettled: Step = (context, event) => ({
   set: {
-    ...(event.type === 'harness:end' ? countUsage(context, event.payload.usage, event.payload.costUsd) : {}),
+    ...countSpent(context, event),
     ...(event.type === 'hook:end' && event.payload.hook === 'user-prompt-submit' ? { bypassed: event.payload.bypassed } : {}),
     pending: settleEvent(context, event),
   },

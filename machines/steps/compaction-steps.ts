@@ -1,7 +1,7 @@
 import { type Compaction, estimateTokens, type SessionContext } from '../session-context.ts';
 import { fail, planWait } from './model-steps.ts';
 import { payloadOf, type Step, settleEvent } from './step.ts';
-import { countUsage } from './turn-steps.ts';
+import { countSpent, countUsage } from './turn-steps.ts';
 
 const HOOK_FAILED = 'compaction_failed';
 
@@ -95,7 +95,7 @@ const failCompaction: Step = (context, event) => {
   return {
     set: {
       // An empty summary was paid for as well.
-      ...(event.type === 'harness:end' ? countUsage(context, event.payload.usage, event.payload.costUsd) : {}),
+      ...countSpent(context, event),
       compactionFailures: failures,
       pending: settleEvent(context, event),
       dueAt: null,

@@ -1,6 +1,6 @@
 import { estimateTokens, type InputEvent, type OutputEvent, type SessionContext } from '../session-context.ts';
 import { isoAt, payloadOf, type Step, settleEvent, withTurn } from './step.ts';
-import { closeTurn, countUsage, TURN_CLOSED } from './turn-steps.ts';
+import { closeTurn, countSpent, countUsage, TURN_CLOSED } from './turn-steps.ts';
 
 const enterGenerating: Step = (context) => ({
   say: [{ type: 'session:generating', payload: { turn: context.turn?.number ?? 0, round: (context.turn?.round ?? 0) + 1 } }],
@@ -76,7 +76,9 @@ const failTurnOutput: Step = (context, event) => {
 
 const failTurnModel: Step = (context, event) => {
   const { code, message } = payloadOf(event, 'harness:error');
-  return fail(context, event.at, code, message);
+  const spent = countSpent(context, event);
+  const { set, say = [] } = fail({ ...context, ...spent }, event.at, code, message);
+  return { set: { ...spent, ...set }, say };
 };
 
 export function fail(context: SessionContext, at: number, code: string, message: string): ReturnType<Step> {
@@ -91,11 +93,20 @@ export function fail(context: SessionContext, at: number, code: string, message:
 }
 
 const noteOverflow: Step = (context, event) => ({
-  set: { pending: settleEvent(context, event), ...withTurn(context, { attempt: 0, round: Math.max(0, (context.turn?.round ?? 1) - 1) }) },
+  set: {
+    pending: settleEvent(context, event),
+    ...counted(context, event, (now) => withTurn(now, { attempt: 0, round: Math.max(0, (now.turn?.round ?? 1) - 1) })),
+  },
   say: [
     { type: 'context:overflow', payload: { tokens: context.contextTokens, limit: context.turn?.contextLimit ?? context.contextLimit } },
   ],
 });
+
+/** A change of what is left when the event has been paid for. */
+function counted(context: SessionContext, event: InputEvent, change: (now: SessionContext) => Partial<SessionContext>) {
+  const spent = countSpent(context, event);
+  return { ...spent, ...change({ ...context, ...spent }) };
+}
 
 /** Wait before attempt `attempt + 1`: what the provider asked for, else doubling from backoffMs, spread by the recorded jitter. */
 function backoffDelay(context: SessionContext, attempt: number, retryAfterMs: number | undefined, jitter: number): number {
@@ -109,7 +120,7 @@ export function planWait(context: SessionContext, event: InputEvent, attempt: nu
   const { code, message, retryAfterMs, jitter } = payloadOf(event, 'harness:error');
   const delayMs = backoffDelay(context, attempt, retryAfterMs, jitter);
   return {
-    set: { pending: settleEvent(context, event), dueAt: event.at + delayMs },
+    set: { ...countSpent(context, event), pending: settleEvent(context, event), dueAt: event.at + delayMs },
     say: [
       { type: 'harness:retry', payload: { attempt: attempt + 1, delayMs, code, message } },
       { type: 'timer:set', payload: { id: 'backoff', ms: delayMs, dueAt: isoAt(event.at + delayMs) } },
@@ -121,18 +132,21 @@ const planRetry: Step = (context, event) => planWait(context, event, context.tur
 
 const takeFallback: Step = (context, event) => {
   const { fallback, code, message } = payloadOf(event, 'harness:error');
-  if (!fallback || context.turn === null) return {};
+  const spent = countSpent(context, event);
+  const turn = spent.turn ?? context.turn;
+  if (!fallback || turn === null) return {};
   return {
     set: {
+      ...spent,
       pending: settleEvent(context, event),
       // The round stays open: its next attempt goes to another model. Attempt 1 of it must not count as a new round.
       turn: {
-        ...context.turn,
+        ...turn,
         provider: fallback.provider,
         model: fallback.model,
-        fallbacks: context.turn.fallbacks + 1,
+        fallbacks: turn.fallbacks + 1,
         attempt: 0,
-        round: context.turn.round - 1,
+        round: turn.round - 1,
       },
     },
     say: [{ type: 'harness:retry', payload: { attempt: 1, delayMs: 0, code, message } }],

@@ -1,5 +1,6 @@
 import { type Call, estimateTokens, type OutputEvent, type Pending } from '../session-context.ts';
 import { isoAt, payloadOf, type Step, settleEvent, withTurn } from './step.ts';
+import { countSpent } from './turn-steps.ts';
 
 const planCalls: Step = (context, event) => {
   const { toolCalls } = payloadOf(event, 'harness:end');
@@ -72,6 +73,7 @@ const keepResult: Step = (context, event) => {
   const { key, bytes } = payloadOf(event, 'tool:result');
   return {
     set: {
+      ...countSpent(context, event),
       calls: context.calls.map((call) => (call.key === key ? { ...call, state: 'done', input: null } : call)),
       pending: settleEvent(context, event),
       messages: context.messages + 1,

@@ -3,6 +3,7 @@ import {
   addCost,
   addUsage,
   estimateTokens,
+  type InputEvent,
   type OutputEvent,
   type Pending,
   type QueuedPrompt,
@@ -150,6 +151,9 @@ const keepFindings: Step = (context, event) => {
       contextTokens: context.contextTokens + estimateTokens(chars),
       pending: settleEvent(context, event),
     },
+    say: (reply.messages ?? []).map(
+      (message): OutputEvent => ({ type: 'message:received', payload: { turn: context.turn?.number ?? 0, ...message } }),
+    ),
   };
 };
 
@@ -158,12 +162,18 @@ const missFindings: Step = (context, event) => ({ set: { pending: settleEvent(co
 
 const keepResearch: Step = (context, event) => {
   const result = payloadOf(event, 'tool:result');
+  const spent = countSpent(context, event);
+  const { turn } = { ...context, ...spent };
   return {
     set: {
-      ...withTurn(context, {
-        researched: (context.turn?.researched ?? 0) + 1,
-        researchFailed: (context.turn?.researchFailed ?? 0) + (result.isError ? 1 : 0),
-      }),
+      ...spent,
+      ...withTurn(
+        { ...context, ...spent },
+        {
+          researched: (turn?.researched ?? 0) + 1,
+          researchFailed: (turn?.researchFailed ?? 0) + (result.isError ? 1 : 0),
+        },
+      ),
       contextTokens: context.contextTokens + estimateTokens(result.isError ? 0 : result.bytes),
       pending: settleEvent(context, event),
     },
@@ -226,11 +236,19 @@ export function countUsage(
   return {
     ...withTurn(context, {
       usage: addUsage(context.turn?.usage ?? { inputTokens: 0, outputTokens: 0 }, usage),
-      costUsd: addCost(context.turn?.costUsd ?? 0, costUsd),
+      costUsd: addCost(context.turn ? context.turn.costUsd : 0, costUsd),
     }),
     usage: addUsage(context.usage, usage),
     costUsd: addCost(context.costUsd, costUsd),
   };
+}
+
+/** The same for what failed after it was paid for in part, and for the sessions a tool call has begun. */
+export function countSpent(context: SessionContext, event: InputEvent): Partial<SessionContext> {
+  if (event.type === 'harness:end') return countUsage(context, event.payload.usage, event.payload.costUsd);
+  if (event.type !== 'harness:error' && event.type !== 'tool:result') return {};
+  const { usage, costUsd = null } = event.payload;
+  return usage ? countUsage(context, usage, costUsd) : {};
 }
 
 export const turnSteps = {

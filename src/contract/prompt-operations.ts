@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Metadata, PromptId, SessionId } from './ids.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
-import { ATTACHMENTS_MAX, Attachment, Delivery, PROMPT_BODY_BYTES_MAX, PROMPT_CHARS_MAX, PromptAnswer, PromptState } from './session.ts';
+import { ATTACHMENTS_MAX, Attachment, Delivery, PROMPT_BODY_BYTES_MAX, PromptAnswer, PromptContent, PromptState } from './session.ts';
 
 const sessionId = { id: SessionId };
 const runtime = { tag: 'prompts' } as const;
@@ -16,10 +16,7 @@ export const promptOperations = {
     summary: 'Send a user message. Answers when its turn has ended; with `Prefer: respond-async` or ?async=1 at once with 202.',
     input: z.strictObject({
       ...sessionId,
-      content: z
-        .string()
-        .max(PROMPT_CHARS_MAX)
-        .refine((text) => text.trim() !== '', 'must not be empty'),
+      content: PromptContent,
       attachments: z.array(Attachment).max(ATTACHMENTS_MAX).optional(),
       metadata: Metadata.optional(),
       promptId: PromptId.optional(),

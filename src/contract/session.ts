@@ -85,13 +85,18 @@ export const SessionSummary = Session.pick({
 }).extend({ provider: z.string().nullable(), model: z.string().nullable(), inputTokens: z.int(), outputTokens: z.int() });
 export type SessionSummary = z.output<typeof SessionSummary>;
 
+export const PromptContent = z
+  .string()
+  .max(PROMPT_CHARS_MAX)
+  .refine((text) => text.trim() !== '', 'must not be empty');
+
 export const Attachment = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text'), name: z.string().max(256).optional(), text: z.string().max(PROMPT_CHARS_MAX) }),
   z.strictObject({
     type: z.literal('image'),
     name: z.string().max(256).optional(),
     mediaType: z.enum(['image/png', 'image/jpeg', 'image/gif', 'image/webp']),
-    data: z.base64(),
+    data: z.base64().min(1),
   }),
 ]);
 export type Attachment = z.output<typeof Attachment>;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { PromptId, SessionId } from './ids.ts';
-import { Attachment, Delivery, PROMPT_CHARS_MAX } from './session.ts';
+import { Attachment, Delivery, PromptContent } from './session.ts';
 
 const re = { id: z.union([z.string().min(1).max(128), z.int()]) };
 const session = { session: SessionId };
@@ -24,7 +24,7 @@ export const SocketCommand = z.discriminatedUnion('op', [
     ...re,
     ...session,
     op: z.literal('prompt'),
-    content: z.string().min(1).max(PROMPT_CHARS_MAX),
+    content: PromptContent,
     promptId: PromptId.optional(),
     delivery: Delivery.optional(),
     attachments: z.array(Attachment).max(16).optional(),

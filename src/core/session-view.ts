@@ -1,4 +1,5 @@
 import type { PayloadOf, SignalName } from '../contract/catalog.ts';
+import type { Usage } from '../contract/provider.ts';
 import type { PromptState, PromptStatus, Session, SessionState } from '../contract/session.ts';
 import type { Signal } from '../contract/signal.ts';
 
@@ -9,6 +10,10 @@ const TITLE_CHARS_MAX = 80;
 
 export interface PromptView extends PromptState {
   readonly bodyDigest: string;
+  /** Session whose log has it from beginning to end, when that is not this one: a fork knows the prompts of its parent. */
+  readonly log?: string;
+  /** Signal its turn began with, when it joined one that was running. */
+  readonly turnSeq?: number;
 }
 
 export interface ApprovalView {
@@ -37,6 +42,15 @@ export interface SessionView {
     | { seq: number; tokensBefore: number; tokensAfter: number; memoryId: string | null }
     | { seq: number; code: string; message: string }
     | null;
+}
+
+function count({ session }: SessionView, usage: Usage, costUsd: number | null): void {
+  const sum = session.usage;
+  sum.inputTokens += usage.inputTokens;
+  sum.outputTokens += usage.outputTokens;
+  if (usage.cacheReadTokens) sum.cacheReadTokens = (sum.cacheReadTokens ?? 0) + usage.cacheReadTokens;
+  if (usage.cacheWriteTokens) sum.cacheWriteTokens = (sum.cacheWriteTokens ?? 0) + usage.cacheWriteTokens;
+  session.costUsd = session.costUsd === null || costUsd === null ? null : session.costUsd + costUsd;
 }
 
 type SignalFacts = Pick<Signal, 'seq' | 'timestamp'>;
@@ -127,7 +141,10 @@ const FOLDS: Folds = {
     view.session.turn = { number: turn, promptId, round: 0, startedAt: timestamp, deadlineAt };
     startPrompt(view, promptId, turn);
   },
-  'turn:steered': (view, { promptId, turn }) => startPrompt(view, promptId, turn),
+  'turn:steered': (view, { promptId, turn }) => {
+    const first = [...view.prompts.values()].find((prompt) => prompt.turn === turn);
+    startPrompt(view, promptId, turn, first?.seq);
+  },
   'turn:end': (view, payload, signal) => {
     view.session.turn = null;
     view.calls = [];
@@ -142,18 +159,18 @@ const FOLDS: Folds = {
     view.calls.push(key);
     if (view.session.turn && purpose === 'answer') view.session.turn.round = round;
   },
-  'harness:error': (view, { key }) => {
+  'harness:error': (view, { key, usage, costUsd = null }) => {
+    if (usage && view.calls.includes(key)) count(view, usage, costUsd);
     view.calls = view.calls.filter((call) => call !== key);
   },
   'harness:end': (view, { key, usage, costUsd }) => {
     if (!view.calls.includes(key)) return;
     view.calls = view.calls.filter((call) => call !== key);
-    const sum = view.session.usage;
-    sum.inputTokens += usage.inputTokens;
-    sum.outputTokens += usage.outputTokens;
-    if (usage.cacheReadTokens) sum.cacheReadTokens = (sum.cacheReadTokens ?? 0) + usage.cacheReadTokens;
-    if (usage.cacheWriteTokens) sum.cacheWriteTokens = (sum.cacheWriteTokens ?? 0) + usage.cacheWriteTokens;
-    view.session.costUsd = view.session.costUsd === null || costUsd === null ? null : view.session.costUsd + costUsd;
+    count(view, usage, costUsd);
+  },
+  'tool:result': (view, { key, usage, costUsd = null }) => {
+    // What an earlier turn gave up came too late to count.
+    if (usage && view.session.turn && key.startsWith(`t${view.session.turn.number}.`)) count(view, usage, costUsd);
   },
   'tool:approval:requested': (view, { id, name, input, reason, expiresAt }, { timestamp }) => {
     view.approvals.set(id, { id, tool: name, input, reason, requestedAt: timestamp, expiresAt });
@@ -193,11 +210,17 @@ export function createView(created: PayloadOf<'session:created'>, at: string): S
   const { title, queue, turn, turns, context } = parent.session;
   return {
     ...fresh,
-    prompts: parent.prompts,
+    prompts: new Map([...parent.prompts].map(([id, prompt]) => [id, inherited(prompt, created.forkedFrom?.session)])),
     approvals: parent.approvals,
     decided: parent.decided,
     session: { ...fresh.session, title: created.title || title, queue, turn, turns, context: { ...context, limit: created.contextLimit } },
   };
+}
+
+/** What has ended stands in the log of the parent; what is under way ends in the fork's own, which begins with it. */
+function inherited(prompt: PromptView, parent: string | undefined): PromptView {
+  if (prompt.endSeq === null) return { ...prompt, seq: 1 };
+  return prompt.log === undefined && parent !== undefined ? { ...prompt, log: parent } : prompt;
 }
 
 function freshView(created: PayloadOf<'session:created'>, at: string): SessionView {
@@ -251,9 +274,10 @@ export function foldView(view: SessionView, signal: Pick<Signal, 'name' | 'paylo
   view.session.updatedAt = signal.timestamp;
 }
 
-function startPrompt(view: SessionView, promptId: string, turn: number): void {
+function startPrompt(view: SessionView, promptId: string, turn: number, turnSeq?: number): void {
   const prompt = view.prompts.get(promptId);
-  if (prompt) view.prompts.set(promptId, { ...prompt, status: 'running', position: null, turn });
+  if (!prompt) return;
+  view.prompts.set(promptId, { ...prompt, status: 'running', position: null, turn, ...(turnSeq === undefined ? {} : { turnSeq }) });
 }
 
 function endPrompt(view: SessionView, promptId: string, status: PromptStatus, signal: SignalFacts, error: PromptState['error']): void {

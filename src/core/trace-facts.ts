@@ -17,41 +17,64 @@ export interface Span {
 
 type Payload = Readonly<Record<string, unknown>>;
 
-/** Beginning → what identifies it; the answer has the same identity. */
-const BEGINNINGS: Readonly<Record<string, (payload: Payload) => string>> = {
-  'hook:start': ({ key }) => `hook ${key}`,
-  'harness:start': ({ key }) => `harness ${key}`,
-  'tool:call': ({ key }) => `tool ${key}`,
-  'tool:approval:requested': ({ id }) => `approval ${id}`,
-  'timer:set': ({ id }) => `timer ${id}`,
+interface Mark {
+  readonly begins: boolean;
+  /** What identifies the work; the answer has the same identity. */
+  readonly keyOf: (payload: Payload) => string;
+}
+
+const KEYS: Readonly<Record<string, (payload: Payload) => string>> = {
+  hook: ({ key }) => `hook ${key}`,
+  harness: ({ key }) => `harness ${key}`,
+  tool: ({ key }) => `tool ${key}`,
+  approval: ({ id }) => `approval ${id}`,
+  timer: ({ id }) => `timer ${id}`,
 };
-const ANSWERS: Readonly<Record<string, (payload: Payload) => string>> = {
-  'hook:end': ({ key }) => `hook ${key}`,
-  'hook:error': ({ key }) => `hook ${key}`,
-  'harness:end': ({ key }) => `harness ${key}`,
-  'harness:error': ({ key }) => `harness ${key}`,
-  'tool:result': ({ key }) => `tool ${key}`,
-  'tool:approval:resolved': ({ id }) => `approval ${id}`,
-  'timer:fired': ({ id }) => `timer ${id}`,
+const BEGINNINGS: Readonly<Record<string, keyof typeof KEYS>> = {
+  'hook:start': 'hook',
+  'harness:start': 'harness',
+  'tool:call': 'tool',
+  'tool:approval:requested': 'approval',
+  'timer:set': 'timer',
 };
+const ANSWERS: Readonly<Record<string, keyof typeof KEYS>> = {
+  'hook:end': 'hook',
+  'hook:error': 'hook',
+  'harness:end': 'harness',
+  'harness:error': 'harness',
+  'tool:result': 'tool',
+  'tool:approval:resolved': 'approval',
+  'timer:fired': 'timer',
+};
+const MARKS: ReadonlyMap<string, Mark> = new Map<string, Mark>([
+  ...Object.entries(BEGINNINGS).map(([name, work]) => [name, { begins: true, keyOf: KEYS[work]! }] as const),
+  ...Object.entries(ANSWERS).map(([name, work]) => [name, { begins: false, keyOf: KEYS[work]! }] as const),
+]);
 
 /** Every piece of work in the order it began. A key that is used again begins a new piece. */
 export function pairSpans(signals: readonly TraceSignal[]): Span[] {
-  const spans: { start: TraceSignal; end: TraceSignal | null }[] = [];
-  const open = new Map<string, { end: TraceSignal | null }>();
-  for (const signal of signals) {
-    const begun = BEGINNINGS[signal.name]?.(signal.payload);
-    if (begun !== undefined) {
-      const span = { start: signal, end: null };
+  return pairSpanIndices(signals).map(({ start, end }) => ({ start: signals[start]!, end: end < 0 ? null : signals[end]! }));
+}
+
+/** The same by place in `signals`; the end is -1 while nothing has answered. */
+export function pairSpanIndices(signals: readonly TraceSignal[]): { readonly start: number; readonly end: number }[] {
+  const spans: { start: number; end: number }[] = [];
+  const open = new Map<string, { start: number; end: number }>();
+  for (let index = 0; index < signals.length; index += 1) {
+    const { name, payload } = signals[index]!;
+    const mark = MARKS.get(name);
+    if (!mark) continue;
+    const key = mark.keyOf(payload);
+    if (mark.begins) {
+      const span = { start: index, end: -1 };
       spans.push(span);
-      open.set(begun, span);
+      open.set(key, span);
       continue;
     }
-    const answered = ANSWERS[signal.name]?.(signal.payload);
-    const span = answered === undefined ? undefined : open.get(answered);
+    const span = open.get(key);
     if (!span) continue;
-    span.end = signal;
-    open.delete(answered!);
+    span.end = index;
+    open.delete(key);
   }
   return spans;
 }
@@ -76,7 +99,7 @@ const STATE_SIGNALS: ReadonlySet<string> = new Set(
 const quoted = (value: unknown) => `"${oneLine(value)}"`;
 const call = ({ name, input }: Payload) => [text(name), oneLine(input)];
 
-const FACTS: Readonly<Record<string, (payload: Payload) => string[]>> = {
+const FACTS_BY_NAME: Readonly<Record<string, (payload: Payload) => string[]>> = {
   'session:created': ({ agent, provider, model }) => [text(agent), `${text(provider)}/${text(model)}`],
   'session:transition': ({ event, to }) => [`${text(event)} → ${Array.isArray(to) ? to.join(' ') : ''}`],
   'session:end': ({ reason, by }) => [text(reason), `by ${text(by)}`],
@@ -122,11 +145,14 @@ const FACTS: Readonly<Record<string, (payload: Payload) => string[]>> = {
   'timer:set': ({ id, ms }) => [text(id), `${ms} ms`],
   'timer:fired': ({ id }) => [text(id)],
 };
+/** Found faster by names that were read from a log. */
+const FACTS = new Map(Object.entries(FACTS_BY_NAME));
 
 /** What a reader wants to know of a signal besides its name, on one line without control characters; '' when there is nothing. */
 export function signalFacts({ name, payload }: Pick<TraceSignal, 'name' | 'payload'>): string {
-  const facts = FACTS[name]?.(payload) ?? scalars(payload);
-  return facts.filter((fact) => fact !== '').join(' ');
+  let line = '';
+  for (const fact of FACTS.get(name)?.(payload) ?? scalars(payload)) if (fact !== '') line += line === '' ? fact : ` ${fact}`;
+  return line;
 }
 
 function scalars(payload: Payload): string[] {

@@ -1,4 +1,4 @@
-import { enteredState, pairSpans, signalFacts, type TraceSignal } from './trace-facts.ts';
+import { enteredState, pairSpanIndices, signalFacts, type TraceSignal } from './trace-facts.ts';
 
 /** Widest indentation; deeper levels keep it, with a mark in front, so that a chain of causes stays readable and linear in size. */
 const INDENT_CHARS_MAX = 72;
@@ -23,7 +23,7 @@ export function formatSignalTree(signals: readonly TraceSignal[]): string {
     const next = tree.next[index]!;
     if (next >= 0) stack.push({ index: next, indent, isRoot });
     const branch = isRoot ? '' : next >= 0 ? '├─ ' : '└─ ';
-    text += `${offset(signals[index]!)}  ${indent}${branch}${describe(signals[index]!, tookMs)}\n`;
+    text += `${offset(signals[index]!)}  ${indent}${branch}${describe(signals[index]!, tookMs[index]!)}\n`;
     const child = tree.first[index]!;
     if (child >= 0) stack.push({ index: child, indent: isRoot ? '' : deeper(indent, next >= 0), isRoot: false });
   }
@@ -41,12 +41,11 @@ function linkChildren(signals: readonly TraceSignal[]): Links {
   const first = new Int32Array(signals.length).fill(-1);
   const next = new Int32Array(signals.length).fill(-1);
   const last = new Int32Array(signals.length).fill(-1);
-  const indexOf = new Map<string, number>();
+  const parentOf = createParentFinder(signals);
   let lastRoot = -1;
-  signals.forEach((signal, index) => {
-    // Only earlier signals can be causes: a damaged log cannot make a circle.
-    const parent = signal.source.parent === undefined ? undefined : indexOf.get(signal.source.parent);
-    if (parent === undefined) {
+  for (let index = 0; index < signals.length; index += 1) {
+    const parent = parentOf(index);
+    if (parent < 0) {
       if (lastRoot >= 0) next[lastRoot] = index;
       lastRoot = index;
     } else {
@@ -54,22 +53,53 @@ function linkChildren(signals: readonly TraceSignal[]): Links {
       else first[parent] = index;
       last[parent] = index;
     }
-    indexOf.set(signal.id, index);
-  });
+  }
   return { roots: 0, first, next };
 }
 
-/** Milliseconds from a beginning to its answer by the id of the beginning; null while it is open. */
-function durations(signals: readonly TraceSignal[]): ReadonlyMap<string, number | null> {
-  return new Map(
-    pairSpans(signals).map(({ start, end }) => [start.id, end && Date.parse(end.timestamp) - Date.parse(start.timestamp)] as const),
-  );
+/**
+ * Index of a signal's parent, -1 when it is not there. Only earlier signals can be causes: a damaged log cannot make a circle. The number
+ * at the end of an id says where the parent stands in the log of one session; only what is not found there is looked up by its id.
+ */
+function createParentFinder(signals: readonly TraceSignal[]): (index: number) => number {
+  const byId = new Map<string, number>();
+  let known = 0;
+  const search = (parent: string, index: number): number => {
+    for (; known < index; known += 1) byId.set(signals[known]!.id, known);
+    return byId.get(parent) ?? -1;
+  };
+  const firstSeq = signals[0]!.seq;
+  return (index) => {
+    const { parent } = signals[index]!.source;
+    if (parent === undefined) return -1;
+    const guess = trailingNumber(parent) - firstSeq;
+    return guess >= 0 && guess < index && signals[guess]!.id === parent ? guess : search(parent, index);
+  };
 }
 
-function describe(signal: TraceSignal, tookMs: ReadonlyMap<string, number | null>): string {
+function trailingNumber(id: string): number {
+  let value = 0;
+  let place = 1;
+  for (let at = id.length - 1; at >= 0; at -= 1) {
+    const digit = id.charCodeAt(at) - 48;
+    if (digit < 0 || digit > 9) break;
+    value += digit * place;
+    place *= 10;
+  }
+  return value;
+}
+
+/** Milliseconds from a beginning to its answer, by the index of the beginning; NaN while it is open, -1 for what is no beginning. */
+function durations(signals: readonly TraceSignal[]): Float64Array {
+  const tookMs = new Float64Array(signals.length).fill(-1);
+  for (const { start, end } of pairSpanIndices(signals))
+    tookMs[start] = end < 0 ? Number.NaN : Math.max(0, Date.parse(signals[end]!.timestamp) - Date.parse(signals[start]!.timestamp));
+  return tookMs;
+}
+
+function describe(signal: TraceSignal, took: number): string {
   const facts = enteredState(signal.name) && signal.name !== 'session:ended' ? '' : signalFacts(signal);
-  const took = tookMs.get(signal.id);
-  const time = took === undefined ? '' : took === null ? '  (open)' : `  (${took} ms)`;
+  const time = took < 0 ? '' : Number.isNaN(took) ? '  (open)' : `  (${took} ms)`;
   return `${signal.name}${facts === '' ? '' : ` ${facts}`}${time}  #${signal.seq}`;
 }
 

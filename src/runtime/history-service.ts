@@ -26,7 +26,7 @@ export function createHistoryService(deps: RuntimeDeps) {
       const entries = supervisor.peek(id)?.core.conversation.entries ?? (await foldSession(log, id)).core.conversation.entries;
       const fitting = entries.filter((entry) => (before === undefined || entry.seq < before) && (after === undefined || entry.seq > after));
       // Without `after` the newest page is meant; its older neighbour is what Link leads to.
-      const page = after === undefined ? fitting.slice(-limit) : fitting.slice(0, limit);
+      const page = after === undefined ? newestPage(fitting, limit) : oldestPage(fitting, limit);
       if (fitting.length > page.length && page.length > 0) {
         const cursor = after === undefined ? `before=${page[0]!.seq}` : `after=${page.at(-1)!.seq}`;
         context.reply.header('link', `</session/${id}/messages?${cursor}&limit=${limit}>; rel="next"`);
@@ -68,6 +68,19 @@ export function createHistoryService(deps: RuntimeDeps) {
       return { items, next: seq < session.seq ? seq : null, head: session.seq, ...(gap ? { gap } : {}) };
     },
   };
+}
+
+/** Messages of one signal stay together, since the cursor is the signal; a page may so be a little longer than asked for. */
+function newestPage(entries: readonly ConversationEntry[], limit: number): readonly ConversationEntry[] {
+  let from = Math.max(0, entries.length - limit);
+  while (from > 0 && entries[from - 1]!.seq === entries[from]?.seq) from -= 1;
+  return entries.slice(from);
+}
+
+function oldestPage(entries: readonly ConversationEntry[], limit: number): readonly ConversationEntry[] {
+  let to = Math.min(entries.length, limit);
+  while (to < entries.length && entries[to - 1]?.seq === entries[to]!.seq) to += 1;
+  return entries.slice(0, to);
 }
 
 function messageOf(entry: ConversationEntry): MessageView {

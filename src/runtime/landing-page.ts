@@ -23,6 +23,7 @@ export function landingPage(version: string): RawRoute {
     methods: ['GET'],
     path: '/',
     role: 'readonly',
+    isPublic: true,
     handle(_request, response) {
       response.writeHead(200, {
         'content-type': 'text/html; charset=utf-8',

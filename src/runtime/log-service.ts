@@ -15,7 +15,7 @@ import { foldCore } from './session-core.ts';
 import { foldSession, sessionNotFound } from './session-fold.ts';
 import { SNAPSHOT_SIGNALS, takeSnapshot } from './session-snapshot.ts';
 import type { FoldedSession, SessionCore } from './session-state.ts';
-import { trimSession } from './trim-service.ts';
+import { type TrimDeps, trimSession } from './trim-service.ts';
 
 type Ops = typeof logOperations;
 type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
@@ -29,11 +29,11 @@ const SNAPSHOT_CHARS_MAX = 8 * 1_048_576;
 const IMPORT_RETRY_MS = 1_000;
 
 /** Whole logs: compared, written out, taken in. */
-export function createLogService(deps: RuntimeDeps) {
+export function createLogService(deps: RuntimeDeps, readUntil: TrimDeps['readUntil']) {
   let importing = false;
   return {
     diff: (input: Input<'diffSessions'>) => diff(deps, input),
-    trim: ({ id, ...wish }: Input<'trimSession'>) => trimSession(deps, id, wish),
+    trim: ({ id, ...wish }: Input<'trimSession'>) => trimSession({ ...deps, readUntil }, id, wish),
     exportLog: (input: Input<'exportSession'>, context: RequestContext) => exportLog(deps, input.id, context),
     async importLog(input: Input<'importSession'>) {
       deps.supervisor.refuseWhenDraining();

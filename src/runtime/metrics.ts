@@ -1,6 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { PayloadOf } from '../contract/catalog.ts';
+import type { Usage } from '../contract/provider.ts';
 import type { HubObserver } from './live/live-hub.ts';
 
 const DELAY_RESOLUTION_MS = 20;
@@ -121,16 +122,23 @@ function createGauges(registry: Registry, sources: MetricSources, delay: ReturnT
 
 type Observer = (counters: Counters, payload: never) => void;
 
+function countUsage({ tokens, cost }: Counters, usage: Usage, costUsd: number | null): void {
+  tokens.inc({ direction: 'in' }, usage.inputTokens);
+  tokens.inc({ direction: 'out' }, usage.outputTokens);
+  if (costUsd !== null) cost.inc(costUsd);
+}
+
 const OBSERVERS: Readonly<Record<string, Observer>> = {
   'turn:end': (counters, { stopReason }: PayloadOf<'turn:end'>) => counters.turns.inc({ outcome: stopReason }),
   'turn:rejected': (counters) => counters.turns.inc({ outcome: 'rejected' }),
   'harness:end': (counters, { usage, costUsd }: PayloadOf<'harness:end'>) => {
     counters.calls.inc({ outcome: 'ok' });
-    counters.tokens.inc({ direction: 'in' }, usage.inputTokens);
-    counters.tokens.inc({ direction: 'out' }, usage.outputTokens);
-    if (costUsd !== null) counters.cost.inc(costUsd);
+    countUsage(counters, usage, costUsd);
   },
-  'harness:error': (counters, { code }: PayloadOf<'harness:error'>) => counters.calls.inc({ outcome: code }),
+  'harness:error': (counters, { code, usage, costUsd = null }: PayloadOf<'harness:error'>) => {
+    counters.calls.inc({ outcome: code });
+    if (usage) countUsage(counters, usage, costUsd);
+  },
   'tool:result': (counters, { isError }: PayloadOf<'tool:result'>) => counters.tools.inc({ outcome: isError ? 'error' : 'ok' }),
   'supervisor:child:restarted': (counters) => counters.restarts.inc(),
   'supervisor:limit': (counters, { kind, action }: PayloadOf<'supervisor:limit'>) => counters.limits.inc({ kind, action }),

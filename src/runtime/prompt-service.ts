@@ -3,20 +3,19 @@ import type { OfferedTool, PayloadOf } from '../contract/catalog.ts';
 import { ERRORS, type ErrorCode } from '../contract/errors.ts';
 import { PromptId } from '../contract/ids.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
-import type { PromptAnswer, PromptState, ToolResult } from '../contract/session.ts';
+import type { PromptAnswer, PromptState } from '../contract/session.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
-import type { CauseRef, Signal } from '../contract/signal.ts';
+import type { CauseRef } from '../contract/signal.ts';
 import { newId } from '../core/clock.ts';
-import { AppError, isAppError } from '../core/errors.ts';
-import { parseJsonAnswer } from '../core/json-answer.ts';
+import { AppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import type { PromptView, SessionView } from '../core/session-view.ts';
 import { canonicalJson } from '../core/signal-seal.ts';
 import { parseTraceparent } from '../core/trace-context.ts';
-import { compileInputCheck } from '../tools/tool-input.ts';
+import { compileOutputCheck } from '../tools/tool-input.ts';
 import { chooseModel } from './model-choice.ts';
+import { emptyAnswer, goneAnswer, readAnswer } from './prompt-answer.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
-import { logTrimmed } from './session-fold.ts';
 import type { SessionHost } from './session-host.ts';
 import { refuseEnded } from './session-stop.ts';
 
@@ -24,8 +23,6 @@ type Ops = typeof sessionOperations;
 type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
 
 const RUNNING: ReadonlySet<string> = new Set(['queued', 'running']);
-/** Signals read at once when an answer is put together. */
-const ANSWER_PAGE_SIGNALS = 500;
 /** Characters of text that one token of a tool's definition is taken to have. */
 const CHARS_PER_TOKEN = 4;
 
@@ -53,7 +50,7 @@ export function createPromptService(deps: RuntimeDeps) {
 
     async getPrompt({ id, promptId }: Input<'getPrompt'>): Promise<PromptState & { answer: PromptAnswer | null }> {
       const prompt = find(await supervisor.view(id), promptId);
-      const { bodyDigest: _digest, ...state } = prompt;
+      const { bodyDigest: _digest, log: _log, turnSeq: _turnSeq, ...state } = prompt;
       return {
         ...state,
         answer: prompt.endSeq !== null && prompt.turn !== null ? await readAnswer(deps, id, prompt).catch(goneAnswer) : null,
@@ -71,7 +68,7 @@ export function createPromptService(deps: RuntimeDeps) {
         }
         return [{ name: 'prompt:cancelled', payload: { promptId, by: context.client }, client: context.client }];
       });
-      const { bodyDigest: _digest, ...state } = find(host.view, promptId);
+      const { bodyDigest: _digest, log: _log, turnSeq: _turnSeq, ...state } = find(host.view, promptId);
       return state;
     },
   };
@@ -115,7 +112,7 @@ async function submit(
       ? chooseModel(deps, { provider: input.provider ?? session.provider, model: input.model })
       : undefined;
   // A schema that is none is told now, before a model is paid for an answer nobody can check.
-  if (input.output) compileInputCheck('output', input.output.schema);
+  if (input.output) compileOutputCheck(input.output.schema);
   const tools = offeredTools(deps, host);
   await host.handle((core, view) => {
     // A prompt that was refused for lack of room left nothing behind: it may come again under its id.
@@ -200,84 +197,4 @@ async function answerOrThrow(deps: RuntimeDeps, session: string, prompt: PromptV
     default:
       return readAnswer(deps, session, prompt);
   }
-}
-
-/** Of a prompt whose signals were trimmed the state is known, the answer is not. */
-function goneAnswer(error: unknown): null {
-  if (isAppError(error, 'log_trimmed')) return null;
-  throw error;
-}
-
-/** Put together from the log, so that it is the same whenever and wherever it is asked for. */
-async function readAnswer(deps: RuntimeDeps, session: string, prompt: PromptView): Promise<PromptAnswer> {
-  const answer = emptyAnswer(prompt);
-  // Results come in as tools finish; people read them in the order they were asked for.
-  const calls: Calls = new Map();
-  let seq = prompt.seq - 1;
-  while (prompt.endSeq !== null && seq < prompt.endSeq) {
-    // What has just happened is still in memory.
-    const recent = deps.hub.recentAfter(session, seq, ANSWER_PAGE_SIGNALS);
-    const page = recent?.length ? recent : await deps.log.read(`session:${session}`, seq, ANSWER_PAGE_SIGNALS);
-    if (page.length === 0) break;
-    if (page[0]!.seq > seq + 1) throw logTrimmed(session, page[0]!.seq - 1);
-    for (const signal of page) if (signal.seq <= prompt.endSeq) foldAnswer(answer, calls, signal, prompt.turn);
-    seq = page.at(-1)!.seq;
-  }
-  answer.toolResults = [...calls.values()].flatMap(({ result }) => (result ? [result] : []));
-  return answer;
-}
-
-type Calls = Map<string, { readonly input: unknown; readonly result: ToolResult | null }>;
-
-function foldAnswer(answer: PromptAnswer, calls: Calls, signal: Signal, turn: number | null): void {
-  if (signal.source.turn !== turn && signal.name !== 'turn:end') return;
-  // Work of an earlier turn that was given up may still answer in this one.
-  const isOfTurn = (key: string) => key.startsWith(`t${turn}.`);
-  switch (signal.name) {
-    case 'text:complete': {
-      const { key, content } = signal.payload as PayloadOf<'text:complete'>;
-      if (isOfTurn(key)) answer.content = content;
-      break;
-    }
-    case 'harness:end': {
-      const { key, content, outputValid } = signal.payload as unknown as PayloadOf<'harness:end'>;
-      if (!isOfTurn(key)) break;
-      answer.content = content;
-      if (outputValid) answer.output = parseJsonAnswer(content);
-      break;
-    }
-    case 'tool:call': {
-      const { key, input } = signal.payload as unknown as PayloadOf<'tool:call'>;
-      calls.set(key, { input, result: null });
-      break;
-    }
-    case 'tool:result': {
-      const { id, name, key, output, isError, durationMs } = signal.payload as unknown as PayloadOf<'tool:result'>;
-      const input = calls.get(key)?.input ?? null;
-      if (isOfTurn(key) && !id.startsWith('pre_')) calls.set(key, { input, result: { id, name, input, output, isError, durationMs } });
-      break;
-    }
-    case 'turn:end': {
-      const end = signal.payload as unknown as PayloadOf<'turn:end'>;
-      if (end.turn !== turn) break;
-      answer.usage = end.usage;
-      answer.costUsd = end.costUsd;
-      answer.stopReason = end.stopReason;
-      break;
-    }
-    default:
-  }
-}
-
-function emptyAnswer(prompt: PromptView): PromptAnswer {
-  return {
-    id: prompt.id,
-    status: prompt.status,
-    content: '',
-    toolResults: [],
-    usage: { inputTokens: 0, outputTokens: 0 },
-    costUsd: 0,
-    stopReason: null,
-    seq: prompt.endSeq ?? prompt.seq,
-  };
 }

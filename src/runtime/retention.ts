@@ -5,7 +5,7 @@ import { isAppError } from '../core/errors.ts';
 import type { SessionCard } from '../core/signal-log.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 import { SETTLED_STATES } from './session-card.ts';
-import { trimSession } from './trim-service.ts';
+import { type TrimDeps, trimSession } from './trim-service.ts';
 
 /** From one round to the next, and from the start of the process to the first; unit: milliseconds. */
 export const RETENTION_EVERY_MS = 15 * 60_000;
@@ -17,7 +17,7 @@ const DROPPED_MIN = 200;
 const CLOSE_MS_MAX = 2_000;
 const MS_PER_DAY = 86_400_000;
 
-type RetentionDeps = Pick<RuntimeDeps, 'supervisor' | 'log' | 'hub' | 'clock' | 'logger'>;
+type RetentionDeps = TrimDeps & Pick<RuntimeDeps, 'logger'>;
 
 export interface Retention {
   /** One round, now: trims and forgets what the configuration says. A session that cannot be trimmed is logged and passed over. */
@@ -34,9 +34,11 @@ export function startRetention(deps: RetentionDeps, config: RetentionConfig, eve
   let seenTo = '';
   const round = async () => {
     const now = isoTime(deps.clock.now());
+    // What a workflow that is behind holds back now is looked at again.
+    const isHeldBack = deps.readUntil() < deps.hub.headGseq;
     const forgotten = config.sessionDays === undefined ? 0 : await forgetEnded(deps, config.sessionDays, () => closed);
     const trimmed = config.keepTurns === undefined ? 0 : await trimSettled(deps, config.keepTurns, seenTo, () => closed);
-    if (!closed) seenTo = now;
+    if (!closed && !isHeldBack) seenTo = now;
     return { trimmed, forgotten };
   };
   const run = () => {
@@ -66,6 +68,9 @@ async function forgetEnded(deps: RetentionDeps, days: number, stopped: () => boo
   let forgotten = 0;
   for await (const card of cardsFrom(deps, { state: 'ended' }, { updatedAt: before, id: '' })) {
     if (stopped()) break;
+    const [last] = await deps.log.readBefore(`session:${card.id}`, Number.MAX_SAFE_INTEGER, 1);
+    // A workflow that is behind has still to see how it ended: a later round forgets it.
+    if (last && last.gseq > deps.readUntil()) continue;
     await deps.supervisor.purge(card.id);
     forgotten += 1;
   }

@@ -29,7 +29,7 @@ export interface RuntimeServices {
 /** Operation → handler. */
 export function createRuntimeHandlers(deps: RuntimeDeps, { sessions, prompts, workflows, status }: RuntimeServices): RuntimeHandlers {
   const history = createHistoryService(deps);
-  const logs = createLogService(deps);
+  const logs = createLogService(deps, () => workflows.readUntil);
   const approvals = createApprovalService(deps);
   return {
     ...createWorkflowHandlers(deps, workflows),

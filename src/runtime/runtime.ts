@@ -86,12 +86,12 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   const deps: RuntimeDeps = { ...options, hub, supervisor, metrics, agentLimits, stuck };
   supervisor.useEffects(createRunEffect({ ...options, ...effectSlots(config, agentLimits), hub, random }));
   const telemetry = await startTelemetry(hub, options.telemetry ?? null, logger);
-  const retention = startRetention(deps, options.retention ?? {});
   const notes = createDaemonNotes(deps);
   const status = createStatusService(deps);
   const sessions = createSessionService(deps);
   const prompts = createPromptService(deps);
   const workflows = new WorkflowService({ deps, sessions, prompts });
+  const retention = startRetention({ ...deps, readUntil: () => workflows.readUntil }, options.retention ?? {});
   const handlers = createRuntimeHandlers(deps, { sessions, prompts, workflows, status });
   options.tools.register(createSpawnTool(createSpawnSession({ supervisor, call: ownCall(handlers, logger), logger })));
   await checkDaemon(options, agentLimits);

@@ -14,10 +14,11 @@ import { canonicalJson } from '../core/signal-seal.ts';
 import { createChildGate } from './child-sessions.ts';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 import { sessionMachineRef } from './machine-service.ts';
-import { chooseModel } from './model-choice.ts';
+import { chooseModel, warnOfUnlisted } from './model-choice.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 import { SETTLED_STATES } from './session-card.ts';
 import { abortTurn, endSession, refuseEnded } from './session-stop.ts';
+import { requireTools } from './tool-choice.ts';
 
 type Ops = typeof sessionOperations;
 type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
@@ -73,6 +74,7 @@ async function create(
   const begin = async () =>
     deps.supervisor.create({ ...(await createdPayload(deps, id, input, bodyDigest)), ...(cause ? { cause } : {}) }, context.client);
   const host = await (input.parentId ? children.begin(input.parentId, begin) : begin());
+  if (input.model !== undefined) void warnOfUnlisted(deps, host.view.session);
   return host.view.session;
 }
 
@@ -131,6 +133,8 @@ async function createdPayload(deps: RuntimeDeps, id: string, input: Input<'creat
     provider: input.provider ?? known?.provider,
     model: input.model ?? (input.provider ? undefined : known?.model),
   });
+  // A child may do what its parent may, also when a tool of it is gone by now.
+  if (input.tools && input.parentId === undefined) requireTools(deps, input.tools, '/tools');
   const { limits, routing } = deps.config;
   const summary = routing.compaction ? chooseModel(deps, routing.compaction) : null;
   return {

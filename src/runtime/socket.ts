@@ -1,4 +1,5 @@
 import { daemonOperations } from '../contract/daemon.ts';
+import { runtimeOperations } from '../contract/runtime.ts';
 import { SocketCommand } from '../contract/socket.ts';
 import { AppError, toProblem } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
@@ -53,6 +54,7 @@ async function receive(connection: Connection, text: string): Promise<void> {
 
 async function answer(connection: Connection, command: SocketCommand): Promise<object> {
   const { deps, handlers, context } = connection;
+  await admit(context, command);
   switch (command.op) {
     case 'ping':
       return { at: new Date(deps.clock.now()).toISOString() };
@@ -83,6 +85,20 @@ async function answer(connection: Connection, command: SocketCommand): Promise<o
     case 'bypass':
       return setBypass(deps, command.session, command.enabled, context.client);
   }
+}
+
+/** The socket may be opened by whoever may read; each command is checked as if it were the request it stands for. */
+const OPERATIONS = {
+  sub: runtimeOperations.streamSession,
+  prompt: runtimeOperations.prompt,
+  abort: runtimeOperations.abortTurn,
+  approve: runtimeOperations.decideApproval,
+  bypass: { ...runtimeOperations.updateSession, id: 'setBypass' },
+} as const;
+
+async function admit(context: RequestContext, command: SocketCommand): Promise<void> {
+  if (command.op === 'ping' || command.op === 'unsub') return;
+  await context.admit?.(OPERATIONS[command.op], { id: command.session });
 }
 
 async function subscribe(connection: Connection, command: Extract<SocketCommand, { op: 'sub' }>): Promise<object> {

@@ -38,10 +38,17 @@ export function createSpawnSession(deps: SpawnDeps): SpawnSession {
       const { status, content } = await deps.call(prompt, message, { ...options, signal, timeoutMs: wish.timeoutMs });
       return { session: id, status, content };
     } finally {
+      await tellUsage(deps, id, wish);
       // A parent that comes back makes its call again and finds the child at work.
       if (!parentLeft()) void finish(deps, id, options);
     }
   };
+}
+
+/** Also of a child that failed: it was paid for. */
+async function tellUsage({ supervisor }: SpawnDeps, id: string, { used }: SpawnWish): Promise<void> {
+  const view = await supervisor.view(id).catch(() => null); // Its log is gone, or damaged: nothing is known.
+  if (view) used?.({ ...view.session.usage }, view.session.costUsd);
 }
 
 async function parentOf({ supervisor }: SpawnDeps, id: string): Promise<SessionHost> {

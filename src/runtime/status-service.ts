@@ -22,8 +22,11 @@ export function createStatusService(deps: RuntimeDeps) {
         () => true,
         () => false,
       );
+      const reasons = reasonsOf(reachable, deps.log.writeFault());
+      const state = reasons.length === 0 ? ('healthy' as const) : ('degraded' as const);
       return {
-        status: supervisor.draining ? ('draining' as const) : reachable ? ('healthy' as const) : ('degraded' as const),
+        status: supervisor.draining ? ('draining' as const) : state,
+        reasons,
         version: info.version,
         pid: process.pid,
         uptimeMs: deps.clock.now() - info.startedAt,
@@ -67,6 +70,14 @@ export function createStatusService(deps: RuntimeDeps) {
       delay.disable();
     },
   };
+}
+
+/** Why the runtime does not do all of its work. */
+function reasonsOf(reachable: boolean, writeFault: string | null): string[] {
+  const reasons: string[] = [];
+  if (!reachable) reasons.push('the daemon does not answer');
+  if (writeFault !== null) reasons.push(`the last write of the signal log failed: ${writeFault}`);
+  return reasons;
 }
 
 async function countSessions({ supervisor, stuck, log }: RuntimeDeps) {

@@ -18,6 +18,7 @@ import { type CrowdLimits, refuseCrowd } from './session-crowd.ts';
 import { foldSession, foldWhole, sessionNotFound } from './session-fold.ts';
 import { type RunEffect, SessionHost } from './session-host.ts';
 import type { FoldedSession, SystemFact } from './session-state.ts';
+import { SupervisorCrashes } from './supervisor-crashes.ts';
 import { appendNoted } from './supervisor-notes.ts';
 
 /** Wait before a session that could not be brought back, for want of the log, is tried again; unit: milliseconds. */
@@ -47,11 +48,7 @@ export class Supervisor {
   /** Sessions whose logs are worked on; they come back into memory when that is done. */
   readonly #aside = new Map<string, Promise<void>>();
   readonly #cold: ColdViews;
-  readonly #restarts = new Set<NodeJS.Timeout>();
-  /** What the log is told when a crashed session is back. */
-  readonly #crashes = new Map<string, { attempt: number; delayMs: number; error: string }>();
-  /** Why a session that is put aside cannot be brought back, when that is not its crashes. */
-  readonly #damaged = new Map<string, AppError>();
+  readonly #crashes = new SupervisorCrashes();
   #runEffect: RunEffect | null = null;
 
   constructor(deps: SupervisorDeps) {
@@ -174,7 +171,7 @@ export class Supervisor {
       ),
     );
     const interrupted = [...this.#hosts.values()].filter((host) => !SETTLED_STATES.has(host.view.session.state)).length;
-    for (const timer of this.#restarts) clearTimeout(timer);
+    this.#crashes.stop();
     for (const host of [...this.#hosts.values()].reverse())
       this.#drop(host, new AppError('draining', { detail: 'the runtime is shutting down; the session goes on at the next start' }));
     this.#machine.send({ type: 'DRAINED' });
@@ -231,7 +228,7 @@ export class Supervisor {
     await this.#aside.get(id);
     this.refuseWhenDraining();
     if (!(await this.#deps.log.card(id))) throw sessionNotFound(id);
-    if (this.#machine.getSnapshot().context.quarantined.includes(id)) throw this.#damaged.get(id) ?? quarantined(id);
+    if (this.#machine.getSnapshot().context.quarantined.includes(id)) throw this.#crashes.refusal(id);
     const { epoch, head } = await this.#deps.log.own(`session:${id}`);
     const folded = await foldWhole(this.#deps.log, id, head).catch((error: unknown) => this.#putAside(id, error));
     if (folded.core.snapshot.status !== 'active' || folded.view.session.state === 'ended')
@@ -249,8 +246,7 @@ export class Supervisor {
   async #noteOwned(folded: FoldedSession, epoch: number): Promise<FoldedSession> {
     const { id, seq, snapshot } = folded.core;
     const restarted = snapshot.context.pending.map((pending) => pending.key);
-    const crash = this.#crashes.get(id);
-    this.#crashes.delete(id);
+    const crash = this.#crashes.take(id);
     const facts: SystemFact[] = [{ name: 'session:owned', payload: { epoch, pid: process.pid } }];
     if (crash) facts.push({ name: 'supervisor:child:restarted', payload: { session: id, ...crash } });
     if (restarted.length > 0) facts.push({ name: 'session:resumed', payload: { fromSeq: seq, restarted } });
@@ -258,7 +254,7 @@ export class Supervisor {
   }
 
   async #noteQuarantine(id: string, restarts: number, scope: 'session' | 'agent'): Promise<void> {
-    const error = this.#crashes.get(id)?.error ?? 'Error';
+    const error = this.#crashes.errorOf(id);
     const { epoch } = await this.#deps.log.own(`session:${id}`);
     const folded = await foldSession(this.#deps.log, id);
     await appendNoted(this.#deps, folded, epoch, [{ name: 'session:quarantined', payload: { restarts, error, scope } }]);
@@ -268,14 +264,14 @@ export class Supervisor {
   #putAside(id: string, error: unknown): never {
     if (isAppError(error, 'log_divergence')) {
       this.#deps.logger.error({ err: error, session: id }, 'the log of a session is damaged; it is put aside until it is resumed');
-      this.#damaged.set(id, error);
+      this.#crashes.damage(id, error);
       this.#machine.send({ type: 'CHILD_DAMAGED', session: id });
     }
     throw error;
   }
 
   #forgive(id: string): void {
-    this.#damaged.delete(id);
+    this.#crashes.forgive(id);
     this.#machine.send({ type: 'CHILD_RESUMED', session: id });
   }
 
@@ -329,7 +325,7 @@ export class Supervisor {
     this.#deps.logger.error({ err: error, session: host.id }, 'a session crashed; it is restarted from its log');
     this.#hosts.delete(host.id);
     this.#registry.send({ type: 'STOP', id: host.id });
-    this.#crashes.set(host.id, { attempt: 0, delayMs: 0, error: error instanceof Error ? error.name : 'Error' });
+    this.#crashes.note(host.id, error);
     // A fenced session belongs to another process now.
     if (isAppError(error, 'session_fenced')) this.#machine.send({ type: 'CHILD_STOPPED', session: host.id });
     else {
@@ -339,9 +335,8 @@ export class Supervisor {
   }
 
   #planRestart(session: string, attempt: number, delayMs: number): void {
-    const crash = this.#crashes.get(session);
-    if (crash) this.#crashes.set(session, { ...crash, attempt, delayMs });
-    this.#later(delayMs, () => this.#comeBack(session));
+    this.#crashes.plan(session, attempt, delayMs);
+    this.#crashes.later(delayMs, () => this.#comeBack(session));
   }
 
   /** False when it is not back now. What is owed is not left lying: a log that did not take a write is asked again. */
@@ -354,18 +349,9 @@ export class Supervisor {
       if (isAppError(error, 'draining')) return false;
       this.#deps.logger.error({ err: error, session }, 'a session could not be resumed');
       const mayPass = isAppError(error, 'storage_failed') || isAppError(error, 'overloaded');
-      if (mayPass && !this.draining) this.#later(COME_BACK_RETRY_MS, () => this.#comeBack(session));
+      if (mayPass && !this.draining) this.#crashes.later(COME_BACK_RETRY_MS, () => this.#comeBack(session));
       return false;
     }
-  }
-
-  #later(delayMs: number, run: () => void): void {
-    const timer = setTimeout(() => {
-      this.#restarts.delete(timer);
-      run();
-    }, delayMs);
-    timer.unref();
-    this.#restarts.add(timer);
   }
 
   #once(id: string, bring: () => Promise<SessionHost>): Promise<SessionHost> {
@@ -375,12 +361,6 @@ export class Supervisor {
     this.#coming.set(id, promise);
     return promise;
   }
-}
-
-function quarantined(id: string): AppError {
-  return new AppError('session_quarantined', {
-    detail: `session ${id} crashed again and again and is put aside; POST /session/${id}/resume tries it once more`,
-  });
 }
 
 function gone(id: string, state: string): AppError {

@@ -20,7 +20,10 @@ const PAGE_SIGNALS = 200;
 /** Longest that folding goes on before other work gets its turn; unit: milliseconds. */
 const STEP_MS = 8;
 
-type TrimDeps = Pick<RuntimeDeps, 'supervisor' | 'log' | 'hub' | 'clock'>;
+export interface TrimDeps extends Pick<RuntimeDeps, 'supervisor' | 'log' | 'hub' | 'clock'> {
+  /** Log-wide number up to which every running workflow has read; what is newer stays. */
+  readonly readUntil: () => number;
+}
 type Input = Omit<ParsedInputOf<(typeof logOperations)['trimSession']>, 'id'>;
 
 export interface TrimOutcome {
@@ -32,7 +35,7 @@ export interface TrimOutcome {
 }
 
 /**
- * Drops the oldest signals of a session at rest and puts a checkpoint in their place. Before anything is written the whole log is checked
+ * Drops the oldest signals of a session at rest, as far as all workflows have read them, and puts a checkpoint in their place. Before anything is written the whole log is checked
  * and folded, then the checkpoint with the signals that stay: when the two states are not the same text, nothing is dropped.
  *
  * @param droppedMin  fewer are left where they are
@@ -43,7 +46,7 @@ export function trimSession(deps: TrimDeps, id: string, wish: Input, droppedMin 
     const stream = `session:${id}`;
     const { head } = await deps.log.head(stream);
     const firstSeq = (await deps.log.read(stream, 0, 1))[0]?.seq ?? head;
-    const cut = await findCut(deps.log, stream, wish, head);
+    const cut = await findCut(deps.log, stream, wish, head, deps.readUntil());
     if (cut === null || cut - firstSeq < droppedMin) return { session: id, dropped: 0, firstSeq, head, stateDigest: null };
     const old = await deps.log.loadCheckpoint(stream);
     const whole = await prove(deps.log, stream, old, cut - 1);
@@ -71,7 +74,14 @@ export function trimSession(deps: TrimDeps, id: string, wish: Input, droppedMin 
 }
 
 /** First signal that stays: an input, because what follows from one is checked by it. Null when all of them do. */
-async function findCut(log: SignalLog, stream: string, { before, keepTurns }: Input, head: number): Promise<number | null> {
+async function findCut(
+  log: SignalLog,
+  stream: string,
+  { before, keepTurns }: Input,
+  head: number,
+  readUntil: number,
+): Promise<number | null> {
+  const isInput = ({ source, gseq }: Signal) => source.kind === 'input' && gseq <= readUntil + 1;
   if (keepTurns === undefined) return findBack(log, stream, Math.min(before!, head) + 1, isInput);
   let turns = 0;
   const start = await findBack(log, stream, head + 1, ({ name }) => {
@@ -80,8 +90,6 @@ async function findCut(log: SignalLog, stream: string, { before, keepTurns }: In
   });
   return start === null ? null : findBack(log, stream, start + 1, isInput);
 }
-
-const isInput = ({ source }: Signal) => source.kind === 'input';
 
 /** Newest signal before `seq` that fits. */
 async function findBack(log: SignalLog, stream: string, seq: number, fits: (signal: Signal) => boolean): Promise<number | null> {

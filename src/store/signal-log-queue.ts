@@ -10,6 +10,8 @@ export const QUEUE_CHARS_MAX = 64 * 1024 * 1024;
 export const BATCH_JOBS_MAX = 500;
 /** JSON text of one commit; a larger job makes a batch of its own; unit: UTF-16 code units. */
 export const BATCH_CHARS_MAX = 1024 * 1024;
+/** Callers that go on in one turn of the event loop, about 1 ms of their work: the writer commits for the first while the others go on. */
+const SETTLED_JOBS_PER_TURN = 32;
 /** Opening may include the check of an unclean file and the copy before a migration; unit: milliseconds. */
 const START_MS_MAX = 300_000;
 /** For what is queued, then for the last checkpoint; unit: milliseconds. */
@@ -33,6 +35,8 @@ export interface WriterQueue {
   send<T>(job: Job, chars: number): Promise<T>;
   /** Share of the limits that is taken, 0 to 1. */
   pressure(): number;
+  /** Why the last job failed that the store itself did not take; null since one has succeeded. */
+  fault(): string | null;
   /** Waits for what was sent, then ends the thread; further jobs are refused. */
   close(): Promise<void>;
 }
@@ -56,10 +60,13 @@ class Queue implements WriterQueue {
   readonly #exited: Promise<void>;
   #waiting: Waiting[] = [];
   #flying: Waiting[] = [];
+  /** Answered, their callers not told yet. */
+  #answered: { readonly entry: Waiting; readonly result: JobResult }[] = [];
   #chars = 0;
   #scheduled = false;
   /** Set once nothing can be written any more. */
   #refusal: AppError | undefined;
+  #fault: string | null = null;
   #closing: Promise<void> | undefined;
   #onEmpty: (() => void) | undefined;
 
@@ -102,6 +109,10 @@ class Queue implements WriterQueue {
     return Math.min(1, Math.max(jobs / QUEUE_JOBS_MAX, this.#chars / QUEUE_CHARS_MAX));
   }
 
+  fault(): string | null {
+    return this.#refusal?.detail ?? this.#fault;
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#drain();
     return this.#closing;
@@ -118,7 +129,7 @@ class Queue implements WriterQueue {
   }
 
   #emptied(): Promise<void> {
-    if (this.#refusal || this.#waiting.length + this.#flying.length === 0) return Promise.resolve();
+    if (this.#isEmpty) return Promise.resolve();
     return new Promise((resolve) => {
       this.#onEmpty = resolve;
     });
@@ -159,15 +170,31 @@ class Queue implements WriterQueue {
   #settle(results: readonly JobResult[]): void {
     const flown = this.#flying;
     this.#flying = [];
-    for (const [index, entry] of flown.entries()) {
-      const result = results[index]!;
+    const isTelling = this.#answered.length > 0;
+    for (const [index, entry] of flown.entries()) this.#answered.push({ entry, result: results[index]! });
+    if (!isTelling) this.#tell();
+  }
+
+  /** In the order of the jobs, a part in each turn: hundreds of callers at once would hold up everything else. */
+  #tell(): void {
+    for (const { entry, result } of this.#answered.splice(0, SETTLED_JOBS_PER_TURN)) {
       this.#chars -= entry.chars;
-      if ('code' in result) entry.reject(toError(result));
-      else if (result.again) this.#push({ ...entry, job: result.again });
+      if ('code' in result) {
+        if (result.code === 'storage_failed' || result.code === 'storage_corrupt') this.#fault = result.detail;
+        entry.reject(toError(result));
+        continue;
+      }
+      this.#fault = null;
+      if (result.again) this.#push({ ...entry, job: result.again });
       else entry.resolve(result.ok);
     }
     this.#schedule();
-    if (this.#waiting.length === 0 && this.#flying.length === 0) this.#onEmpty?.();
+    if (this.#answered.length > 0) setImmediate(() => this.#tell());
+    else if (this.#isEmpty) this.#onEmpty?.();
+  }
+
+  get #isEmpty(): boolean {
+    return this.#answered.length === 0 && (this.#refusal !== undefined || this.#waiting.length + this.#flying.length === 0);
   }
 
   /** The first reason counts; later ones only follow from it. */
@@ -177,9 +204,9 @@ class Queue implements WriterQueue {
     const lost = [...this.#flying, ...this.#waiting];
     this.#flying = [];
     this.#waiting = [];
-    this.#chars = 0;
+    this.#chars = this.#answered.reduce((sum, { entry }) => sum + entry.chars, 0);
     for (const entry of lost) entry.reject(this.#refusal);
-    this.#onEmpty?.();
+    if (this.#isEmpty) this.#onEmpty?.();
   }
 }
 

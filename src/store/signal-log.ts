@@ -53,7 +53,7 @@ export async function openSignalLog({ path, synchronous = 'full', bytesMax, work
     );
   } catch (error) {
     await queue.close();
-    throw error;
+    throw storageError(error, path);
   }
 }
 
@@ -150,6 +150,10 @@ class SqliteSignalLog implements SignalLog {
 
   pressure(): number {
     return this.#queue.pressure();
+  }
+
+  writeFault(): string | null {
+    return this.#queue.fault();
   }
 
   /** The reader goes first: the last connection to close must be the writer's, which empties the WAL. */

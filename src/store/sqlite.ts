@@ -8,6 +8,8 @@ import { type Migration, migrate, schemaVersion } from './sqlite-migration.ts';
 export const BUSY_TIMEOUT_MS = 5_000;
 /** Above this size an unclean file gets the cheap checks only, so that a start stays short (about 1 s per GB); unit: bytes. */
 export const QUICK_CHECK_BYTES_MAX = 256 * 1024 * 1024;
+/** Up to this size a file that was closed well is checked too: a disk can damage what nobody has open; unit: bytes. */
+const CLEAN_CHECK_BYTES_MAX = 8 * 1024 * 1024;
 /** Prepared statements kept per connection; the oldest is dropped first. */
 export const STATEMENTS_CACHED_MAX = 256;
 
@@ -162,7 +164,7 @@ function checkFile(path: string): void {
   const db = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
   try {
     db.prepare('SELECT count(*) FROM sqlite_schema').get();
-    if (unclean && statSync(path).size <= QUICK_CHECK_BYTES_MAX) {
+    if (statSync(path).size <= (unclean ? QUICK_CHECK_BYTES_MAX : CLEAN_CHECK_BYTES_MAX)) {
       const verdict = Object.values(db.prepare('PRAGMA quick_check(1)').get() ?? {})[0];
       if (verdict !== 'ok') throw corrupt(path, String(verdict));
     }

@@ -1,12 +1,11 @@
 import { MEMORY_CHARS_MAX, type Memory, memoryOperations, QUERY_CHARS_MAX, RECALL_LIMIT, RECALL_LIMIT_MAX } from '../contract/memory.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { CallOptions, DaemonClient } from '../core/operation-call.ts';
+import { withTagPrefix } from '../core/tag-prefix.ts';
 import type { Tool, ToolContext } from '../core/tool.ts';
 
 /** Deadline of one memory call in ms, as spec/mcp-server has it. */
 export const MEMORY_TIMEOUT_MS = 10_000;
-/** Longest `[a,b]:` prefix the daemon reads as tags, in characters. */
-const TAG_PREFIX_CHARS_MAX = 256;
 
 const { recall, remember, getMemory, modifyMemory, forgetMemory } = memoryOperations;
 
@@ -57,7 +56,15 @@ function memoryStore(daemon: DaemonClient): Tool {
       const { sessionKey, agent, project, callKey } = context;
       const memory = await daemon.call(
         remember,
-        { ...tagged(told), type, importance, agentId: agent, sessionKey, project: project || undefined, idempotencyKey: callKey },
+        {
+          ...withTagPrefix(told, MEMORY_CHARS_MAX),
+          type,
+          importance,
+          agentId: agent,
+          sessionKey,
+          project: project || undefined,
+          idempotencyKey: callKey,
+        },
         options(context),
       );
       return { ...shown(memory), ...(memory.deduped ? { deduped: true } : {}) };
@@ -136,14 +143,6 @@ function options(context: ToolContext): CallOptions {
 /** What a model needs of a memory: every further field costs tokens in each result. */
 function shown({ id, content, type, importance, tags, created_at }: Memory): Record<string, unknown> {
   return { id, content, type, importance, tags, created_at };
-}
-
-/** Tags travel as a prefix of the content (spec/mcp-server, memory_store); as a field where a prefix would be read as something else. */
-function tagged({ content, tags }: { content: string; tags?: string }): { content: string; tags?: string } {
-  if (!tags?.trim()) return { content };
-  const prefix = `[${tags.trim()}]:`;
-  const isReadable = prefix.length <= TAG_PREFIX_CHARS_MAX && !/[\]\n]/.test(tags) && !/^\s*(\[|critical:)/i.test(content);
-  return isReadable && prefix.length + content.length < MEMORY_CHARS_MAX ? { content: `${prefix} ${content}` } : { content, tags };
 }
 
 /** A batch answers per memory; for a single one anything but success is a failure. */

@@ -47,9 +47,9 @@ export function createSpawnTool(spawn: SpawnSession): Tool {
         },
       },
     },
-    execute(input, { sessionId, callKey, signal }) {
+    execute(input, { sessionId, callKey, signal, used }) {
       const { wait = true, timeoutMs = WAIT_MS, ...wish } = input as Input;
-      return spawn({ ...wish, wait, timeoutMs, parent: sessionId, callKey }, signal);
+      return spawn({ ...wish, wait, timeoutMs, parent: sessionId, callKey, ...(used ? { used } : {}) }, signal);
     },
   };
 }

@@ -34,12 +34,17 @@ export type InputCheck = (input: unknown) => InputFault[];
  * @throws AppError `invalid_request` when it is not a schema of type object, refers outside itself or is too long
  */
 export function compileInputCheck(toolName: string, schema: Readonly<Record<string, unknown>>): InputCheck {
+  return compileSchema({ name: `inputSchema of tool ${toolName}`, pointer: '/inputSchema' }, schema);
+}
+
+/** The same for the schema of an answer. */
+export function compileOutputCheck(schema: Readonly<Record<string, unknown>>): InputCheck {
+  return compileSchema({ name: 'output.schema', pointer: '/output/schema' }, schema);
+}
+
+function compileSchema(field: { readonly name: string; readonly pointer: string }, schema: Readonly<Record<string, unknown>>): InputCheck {
   const refuse = (why: string, cause?: unknown): AppError =>
-    new AppError('invalid_request', {
-      detail: `inputSchema of tool ${toolName} ${why}`,
-      errors: [{ pointer: '/inputSchema', detail: why }],
-      cause,
-    });
+    new AppError('invalid_request', { detail: `${field.name} ${why}`, errors: [{ pointer: field.pointer, detail: why }], cause });
   if (schema.type !== 'object') throw refuse('must have "type": "object"');
   if ('$async' in schema) throw refuse('must not be asynchronous; remove $async');
   if (JSON.stringify(schema).length > SCHEMA_CHARS_MAX) throw refuse(`is longer than ${SCHEMA_CHARS_MAX} characters; shorten it`);

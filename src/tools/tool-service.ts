@@ -30,6 +30,8 @@ type CallAnswer = OutputOf<typeof toolOperations.callTool>;
 /** Tools that come and go while the program runs. Behind the operations listTools, registerTool, callTool and unregisterTool. */
 export interface ToolService {
   list(): ToolInfo[];
+  /** Can a tool of this name turn up without anybody registering it? Those of a server come when it answers, and may change. */
+  mayCome(name: string): boolean;
   /**
    * Register and store. Nothing remains of a registration that fails.
    *
@@ -84,6 +86,10 @@ class RegisteredTools implements ToolService {
 
   list(): ToolInfo[] {
     return this.#deps.registry.list();
+  }
+
+  mayCome(name: string): boolean {
+    return [...this.#live].some(([server, { link }]) => link !== undefined && name.startsWith(`${server}_`));
   }
 
   async register(registration: ToolRegistration): Promise<ToolInfo[]> {

@@ -18,6 +18,24 @@ async function outputs(id: string): Promise<unknown[]> {
   return (await rig.client.session.messages(id)).filter(({ role }) => role === 'tool').map(({ toolResult }) => toolResult?.output);
 }
 
+/** Read a message a page, forward and back, nothing is left out: messages of one signal come together. */
+async function expectPagesWhole(id: string): Promise<void> {
+  const all = await rig.client.session.messages(id);
+  const read = async (first: string): Promise<unknown[]> => {
+    const found: unknown[] = [];
+    for (let path: string | undefined = first; path; ) {
+      const response: Response = await fetch(rig.runtimeUrl + path);
+      const page = (await response.json()) as unknown[];
+      if (first.includes('after')) found.push(...page);
+      else found.unshift(...page);
+      path = /<([^>]+)>/.exec(response.headers.get('link') ?? '')?.[1];
+    }
+    return found;
+  };
+  expect(await read(`/session/${id}/messages?limit=1`)).toEqual(all);
+  expect(await read(`/session/${id}/messages?limit=1&after=0`)).toEqual(all);
+}
+
 describe('a tool that needs an approval', () => {
   test('waits, is listed, runs when it is allowed once, and asks again the next time', async () => {
     const id = await asking();
@@ -38,7 +56,10 @@ describe('a tool that needs an approval', () => {
     await nextSignal(rig.client, id, 'tool:approval:requested', (payload) => payload.name === 'shell' && rig.model.requests.length === 3);
     await expect.poll(async () => (await rig.client.approvals.list()).count).toBe(1);
     await rig.client.approvals.decide(id, 'c0', 'deny', 'not today');
-    expect((await second).content).toBe('Not done.');
+    expect(await second).toMatchObject({
+      content: 'Not done.',
+      toolResults: [{ name: 'shell', input: { n: 0 }, output: 'denied by sdk: not today', isError: true }],
+    });
     expect(await outputs(id)).toEqual(['ran 0', 'denied by sdk: not today']);
     expect(rig.tools.requests.length).toBe(1);
   });
@@ -123,8 +144,14 @@ describe('rules in agent.yaml', () => {
     const id = await asking(rule('deny'));
     await rig.tool('look', () => 'looked');
     rig.model.script([calls('shell', 'look'), { text: 'As you wish.' }]);
-    expect((await rig.client.session.prompt(id, { content: 'Run it.' })).content).toBe('As you wish.');
+    const answer = await rig.client.session.prompt(id, { content: 'Run it.' });
+    expect(answer.content).toBe('As you wish.');
+    expect(answer.toolResults).toMatchObject([
+      { id: 'c0', name: 'shell', input: { n: 0 }, output: 'agent.yaml says deny for she*', isError: true },
+      { id: 'c1', name: 'look', input: { n: 1 }, output: 'looked', isError: false },
+    ]);
     expect(await outputs(id)).toEqual(['agent.yaml says deny for she*', 'looked']);
+    await expectPagesWhole(id);
     expect(rig.tools.requests.map(({ body }) => body.name)).toEqual(['look']);
   });
 });

@@ -43,6 +43,29 @@ describe('spawn_session', () => {
     expect(offered[1]).toEqual(['memory_search', 'spawn_session']);
   });
 
+  test('what a child has used is counted to the session that asked, once', async () => {
+    rig = await startRig();
+    const used = (inputTokens: number, outputTokens: number) => ({ usage: { inputTokens, outputTokens } });
+    rig.model.script([
+      { toolCalls: [{ id: 'c1', name: 'spawn_session', input: { prompt: 'Count the teas.' } }], ...used(100, 10) },
+      { text: 'Nine teas.', ...used(40, 4) },
+      { text: 'My helper found nine.', ...used(200, 20) },
+    ]);
+    const { id } = await rig.client.session.create({});
+    const answer = await rig.client.session.prompt(id, { content: 'How many teas?' });
+    expect(answer.usage).toEqual({ inputTokens: 340, outputTokens: 34 });
+    const [child] = await children(id);
+    const [own, theirs] = [await rig.client.session.get(id), await rig.client.session.get(child!.id)];
+    expect(own.usage).toEqual(answer.usage);
+    expect(theirs.usage).toEqual({ inputTokens: 40, outputTokens: 4 });
+    expect(own.costUsd).toBeCloseTo(answer.costUsd!, 9);
+    expect(own.costUsd!).toBeGreaterThan(theirs.costUsd!);
+    const log = await readLog(rig.client, id);
+    expect(payloads(log, 'tool:result')).toMatchObject([{ usage: theirs.usage, costUsd: theirs.costUsd }]);
+    expect(payloads(log, 'turn:end')).toMatchObject([{ usage: answer.usage }]);
+    expect(await rig.client.session.verify(id)).toMatchObject({ verified: true });
+  });
+
   test('lets a child work on its own when it is not waited for', async () => {
     rig = await startRig();
     rig.model.respond((request) => {

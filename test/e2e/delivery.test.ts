@@ -26,7 +26,8 @@ describe('a prompt that meets a running turn', () => {
     await nextSignal(rig.client, id, 'prompt:received', (prompt) => prompt.promptId === 'p2');
     finish();
     expect((await first).content).toBe('For both of you.');
-    expect(await second).toMatchObject({ id: 'p2', status: 'completed', content: 'For both of you.' });
+    const toolResults = [{ name: 'look', input: {}, output: 'found' }];
+    expect(await second).toMatchObject({ id: 'p2', status: 'completed', content: 'For both of you.', toolResults });
     const log = await readLog(rig.client, id);
     expect(payloads(log, 'turn:end')).toMatchObject([{ promptIds: ['p1', 'p2'], rounds: 2 }]);
     expect(payloads(log, 'turn:steered')).toMatchObject([{ turn: 1, promptId: 'p2' }]);

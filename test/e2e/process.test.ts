@@ -60,6 +60,16 @@ verifies(
   },
 );
 
+test('Ctrl-C that arrives twice, as npm hands it on, still ends in order', async () => {
+  running = await startSignetProcess({ folder });
+  running.process.kill('SIGINT');
+  await expect.poll(() => running!.output()).toContain('draining');
+  running.process.kill('SIGINT');
+  await once(running.process, 'exit');
+  expect([running.process.exitCode, running.process.signalCode]).toEqual([0, null]);
+  expect(running.output()).toContain('stopped');
+});
+
 test('a second daemon on the same workspace refuses and names the first, which is not disturbed', async () => {
   running = await startSignetProcess({ folder });
   const result = await refusedStart();

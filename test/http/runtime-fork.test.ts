@@ -42,6 +42,21 @@ test('a fork goes on from what was said, and has its own key and its own costs',
   expect((await signet.client.session.get(fork.id)).turns).toBe(3);
 });
 
+test('a prompt of the parent that is sent to a fork again has its answer, also in a fork of the fork', async () => {
+  const answer = await signet.client.session.prompt(id, { content: 'remember I like tea', promptId: 'first' });
+  const fork = await signet.client.session.fork(id, {});
+  await signet.client.session.prompt(fork.id, { content: 'something else, told at length', promptId: 'own' });
+  const again = await signet.client.session.fork(fork.id, {});
+
+  for (const session of [fork.id, again.id]) {
+    expect(await signet.client.session.prompt(session, { content: 'remember I like tea', promptId: 'first' })).toEqual(answer);
+    expect((await signet.client.session.get(session)).turns).toBe(3);
+  }
+  const own = await signet.client.session.prompt(fork.id, { content: 'something else, told at length', promptId: 'own' });
+  expect(own.content).toContain('something else');
+  expect(await signet.client.session.prompt(again.id, { content: 'something else, told at length', promptId: 'own' })).toEqual(own);
+});
+
 test('an input can be replaced: the turn goes another way from there', async () => {
   const events = (await signet.client.session.events(id, { limit: 1_000 })).items;
   const prompt = events.find((signal) => signal.name === 'prompt:received' && signal.payload.promptId === 'second')!;

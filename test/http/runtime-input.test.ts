@@ -95,6 +95,13 @@ describe('a body that does not fit names the place', () => {
       { content: 'Hello?', attachments: [{ type: 'image', mediaType: 'image/tiff', data: '' }] },
       '/attachments/0/mediaType',
     ],
+    [
+      'POST',
+      '/session/:id/prompt',
+      { content: 'Hello?', attachments: [{ type: 'image', mediaType: 'image/png', data: '' }] },
+      '/attachments/0/data',
+    ],
+    ['POST', '/session/:id/prompt', { content: 'Hello?', output: { schema: { type: 'objekt' } } }, '/output/schema'],
     ['POST', '/session/:id/prompt', { content: 'Hello?', timeoutMs: 0 }, '/timeoutMs'],
     ['POST', '/session/:id/abort', { clearQueue: 'yes please' }, '/clearQueue'],
     ['PATCH', '/session/:id', { titel: 'x' }, '/titel'],

@@ -139,6 +139,8 @@ describe('commands', () => {
     expect(unknown).toMatchObject({ ok: false, error: { code: 'invalid_request', status: 400 } });
     const empty = await socket.ask({ op: 'prompt', session: 'ses_unknown', content: '' });
     expect(JSON.stringify(empty.error)).toContain('/content');
+    const blank = await socket.ask({ op: 'prompt', session: 'ses_unknown', content: ' \n' });
+    expect(JSON.stringify(blank.error)).toContain('/content');
     const extra = await socket.ask({ op: 'ping', more: 1 });
     expect(extra).toMatchObject({ ok: false, error: { code: 'invalid_request' } });
     expect(await socket.ask({ op: 'ping' })).toMatchObject({ ok: true });

@@ -34,8 +34,9 @@ async function workspace(days: number) {
   const clock = { ...systemClock, now: () => systemClock.now() + days * MS_PER_DAY };
   const hub = new LiveHub();
   const supervisor = new Supervisor({ log, clock, logger: silentLogger, hub, random: () => 0, sessionsMax: 10 });
-  const retention = (config: RetentionConfig): Retention => {
-    const started = startRetention({ supervisor, log, hub, clock, logger: silentLogger }, config);
+  hub.headGseq = await log.headGseq();
+  const retention = (config: RetentionConfig, readUntil = () => Number.POSITIVE_INFINITY): Retention => {
+    const started = startRetention({ supervisor, log, hub, clock, logger: silentLogger, readUntil }, config);
     onTestFinished(() => started.close());
     return started;
   };
@@ -72,4 +73,24 @@ test('without a wish nothing is dropped, and a round that is stopped drops nothi
   expect(await stopped.run()).toEqual({ trimmed: 0, forgotten: 0 });
   expect((await log.read(`session:${long}`, 0, 1))[0]?.seq).toBe(1);
   expect(await log.card(ended)).not.toBeNull();
+});
+
+test('what a workflow that is behind has not read stays, and goes when it has', async () => {
+  const { log, retention, long, ended } = await workspace(40);
+  const signals = await log.read(`session:${long}`, 0, 1_000);
+  const middle = signals.filter(({ name }) => name === 'turn:end')[TURNS - 2]!;
+  let readUntil = middle.gseq;
+  const rounds = retention({ keepTurns: 1, sessionDays: 1 }, () => readUntil);
+
+  expect(await rounds.run()).toEqual({ trimmed: 1, forgotten: 0 });
+
+  const [first] = await log.read(`session:${long}`, 0, 1);
+  expect(first!.seq).toBeLessThanOrEqual(middle.seq + 1);
+  expect(first!.seq).toBeGreaterThan(1);
+  expect(await verifySession(log, long)).toMatchObject({ verified: true, divergence: null });
+  expect(await log.card(ended)).not.toBeNull();
+
+  readUntil = Number.POSITIVE_INFINITY;
+  expect(await rounds.run()).toMatchObject({ forgotten: 1 });
+  expect(await log.card(ended)).toBeNull();
 });

@@ -4,42 +4,14 @@ import { createView, foldView } from '../../src/core/session-view.ts';
 import { advance, foldCore } from '../../src/runtime/session-core.ts';
 import { restoreSnapshot, takeSnapshot } from '../../src/runtime/session-snapshot.ts';
 import type { InputDraft, SessionCore } from '../../src/runtime/session-state.ts';
+import { sessionCreated } from '../helpers/session-created.ts';
 
 const usage = { inputTokens: 10, outputTokens: 5 };
 
 const STORY: InputDraft[] = [
   {
     name: 'session:created',
-    payload: {
-      session: 'ses_story',
-      key: 'ses_story',
-      agent: 'default',
-      project: null,
-      title: '',
-      harness: 'test',
-      provider: 'p',
-      model: 'm',
-      parentSession: null,
-      resumedFrom: null,
-      tools: null,
-      bypassed: false,
-      metadata: {},
-      machine: { id: 'session', version: '1', digest: 'd' },
-      limits: {
-        mailboxTurnsMax: 16,
-        roundsMax: 50,
-        attemptsMax: 3,
-        turnTimeoutMs: 60_000,
-        approvalTimeoutMs: 1_000,
-        abortGraceMs: 1_000,
-        idleTtlMs: 1_000,
-        backoffMs: 500,
-        retryAfterMsMax: 60_000,
-        compactAtShare: 0.8,
-      },
-      contextLimit: 10_000,
-      summary: null,
-    },
+    payload: sessionCreated('ses_story', { machine: { id: 'session', version: '1', digest: 'd' }, limits: { idleTtlMs: 1_000 } }),
   },
   { name: 'hook:end', payload: { hook: 'session-start', key: 'start', bypassed: false, durationMs: 1, inject: 'You are Dot.' } },
   prompt('first', 'hello'),

@@ -146,6 +146,18 @@ test('after an unclean end a damaged inner page is found, and file and WAL are k
   expect([readFileSync(crashed), readFileSync(`${crashed}-wal`)]).toEqual(before);
 });
 
+test('a damaged inner page of a small file that was closed well is found, and the file is kept', () => {
+  const path = temporaryPath();
+  const db = open(path);
+  fill(db, 500);
+  closeDatabase(db);
+  overwrite(path, 3 * 4_096, 4_096);
+  const before = readFileSync(path);
+
+  expect(() => open(path)).toThrow(expect.objectContaining({ code: 'storage_corrupt' }));
+  expect(readFileSync(path)).toEqual(before);
+});
+
 test('what a killed process had committed is there', async () => {
   const path = temporaryPath();
   const code = `

@@ -7,43 +7,14 @@ import { systemClock } from '../../src/core/clock.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import type { SignalLog } from '../../src/core/signal-log.ts';
 import { LiveHub } from '../../src/runtime/live/live-hub.ts';
-import { sessionMachineRef } from '../../src/runtime/machine-service.ts';
 import type { InputDraft, SessionSnapshot } from '../../src/runtime/session-state.ts';
 import { busyStay, type StuckDetector, startStuckDetector } from '../../src/runtime/stuck-detector.ts';
 import { Supervisor } from '../../src/runtime/supervisor.ts';
 import { openSignalLog } from '../../src/store/signal-log.ts';
+import { sessionCreated } from '../helpers/session-created.ts';
 
 const LIMITS = { startTimeoutMs: 100, endTimeoutMs: 100, researchTimeoutMs: 100, toolCallsMax: 2, stuckGraceMs: 200 };
-const CREATED: Extract<InputDraft, { name: 'session:created' }>['payload'] = {
-  session: 'ses_watched',
-  key: 'ses_watched',
-  agent: 'default',
-  project: null,
-  title: '',
-  harness: 'test',
-  provider: 'p',
-  model: 'm',
-  parentSession: null,
-  resumedFrom: null,
-  tools: null,
-  bypassed: false,
-  metadata: {},
-  machine: sessionMachineRef(),
-  limits: {
-    mailboxTurnsMax: 16,
-    roundsMax: 50,
-    attemptsMax: 3,
-    turnTimeoutMs: 60_000,
-    approvalTimeoutMs: 1_000,
-    abortGraceMs: 1_000,
-    idleTtlMs: 60_000,
-    backoffMs: 500,
-    retryAfterMsMax: 60_000,
-    compactAtShare: 0.8,
-  },
-  contextLimit: 10_000,
-  summary: null,
-};
+const CREATED = sessionCreated('ses_watched');
 
 const PROMPT: Extract<InputDraft, { name: 'prompt:received' }>['payload'] = {
   promptId: 'p1',

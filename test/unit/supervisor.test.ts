@@ -7,41 +7,11 @@ import { isAppError } from '../../src/core/errors.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import type { SignalLog } from '../../src/core/signal-log.ts';
 import { LiveHub } from '../../src/runtime/live/live-hub.ts';
-import { sessionMachineRef } from '../../src/runtime/machine-service.ts';
-import type { InputDraft } from '../../src/runtime/session-state.ts';
 import { Supervisor } from '../../src/runtime/supervisor.ts';
 import { openSignalLog } from '../../src/store/signal-log.ts';
+import { sessionCreated } from '../helpers/session-created.ts';
 
-const CREATED: Extract<InputDraft, { name: 'session:created' }>['payload'] = {
-  session: 'ses_supervised',
-  key: 'ses_supervised',
-  agent: 'default',
-  project: null,
-  title: '',
-  harness: 'test',
-  provider: 'p',
-  model: 'm',
-  parentSession: null,
-  resumedFrom: null,
-  tools: null,
-  bypassed: false,
-  metadata: {},
-  machine: sessionMachineRef(),
-  limits: {
-    mailboxTurnsMax: 16,
-    roundsMax: 50,
-    attemptsMax: 3,
-    turnTimeoutMs: 60_000,
-    approvalTimeoutMs: 1_000,
-    abortGraceMs: 1_000,
-    idleTtlMs: 60_000,
-    backoffMs: 500,
-    retryAfterMsMax: 60_000,
-    compactAtShare: 0.8,
-  },
-  contextLimit: 10_000,
-  summary: null,
-};
+const CREATED = sessionCreated('ses_supervised');
 
 let folder: string;
 let log: SignalLog;

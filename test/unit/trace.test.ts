@@ -93,6 +93,25 @@ describe('the tree', () => {
     expect(lines.at(-1)).toMatch(/turn:start turn 49999 {2}#50000$/);
   });
 
+  test('finds causes in other streams, whatever numbers those count with', () => {
+    const there = (seq: number, parent?: string): TraceSignal => ({
+      ...signal(seq, 'turn:start', { turn: seq }),
+      id: `sig_b_${seq}`,
+      source: { kind: 'machine', root: 'sig_b_1', depth: 0, ...(parent ? { parent } : {}) },
+    });
+    const mixed = [signal(1, 'turn:start', { turn: 1 }), there(1, 'sig_a_1'), there(2, 'sig_b_1'), there(3, 'sig_a_1')];
+    const lines = formatSignalTree([...mixed, signal(2, 'turn:start', { turn: 2 }, { parent: 1 })])
+      .trimEnd()
+      .split('\n');
+    expect(lines.map((line) => line.slice(12).replace('turn:start turn', ''))).toEqual([
+      ' 1  #1',
+      '├─  1  #1',
+      '│  └─  2  #2',
+      '├─  3  #3',
+      '└─  2  #2',
+    ]);
+  });
+
   test('does not follow a circle that a damaged log claims', () => {
     const circle = [signal(1, 'turn:start', { turn: 1 }, { parent: 2 }), signal(2, 'turn:start', { turn: 2 }, { parent: 1 })];
     expect(formatSignalTree(circle).split('\n')).toHaveLength(3);

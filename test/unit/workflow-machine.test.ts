@@ -4,7 +4,8 @@ import { statechartGraph } from '../../machines/graph.ts';
 import { createPureMachine } from '../../machines/pure-step.ts';
 import { type WorkflowMachine, workflowMachine } from '../../machines/workflow.machine.ts';
 import type { WorkflowEvent, WorkflowInput, WorkflowOutput } from '../../machines/workflow-context.ts';
-import { WAITING_TRIGGERS_MAX, workflowSteps } from '../../machines/workflow-steps.ts';
+import { WAITING_TRIGGERS_MAX } from '../../machines/workflow-course.ts';
+import { workflowSteps } from '../../machines/workflow-steps.ts';
 import { WorkflowAgentRules, WorkflowLimits } from '../../src/contract/workflow.ts';
 import type { WorkflowPayloadOf } from '../../src/contract/workflow-signals.ts';
 import { deepFreeze } from '../../src/core/deep-freeze.ts';
@@ -107,7 +108,14 @@ describe('the workflow machine', () => {
       seen(['a'], { chain: 1 }),
       seen(['a']),
     ]);
-    expect(said).toEqual(['agent:skipped when', 'agent:skipped self', 'agent:skipped depth', 'agent:activated a', 'agent:skipped budget']);
+    expect(said).toEqual([
+      'agent:skipped when',
+      'agent:skipped self',
+      'agent:skipped depth',
+      'agent:activated a',
+      'budget:exceeded a',
+      'agent:skipped budget',
+    ]);
   });
 
   test('counts tokens and dollars of the agent and of the run', () => {

@@ -1,5 +1,6 @@
 import type { Pending } from '../../../machines/session-context.ts';
 import type { HookName, PayloadOf } from '../../contract/catalog.ts';
+import type { CrossAgentMessage } from '../../contract/cross-agent.ts';
 import { daemonOperations } from '../../contract/daemon.ts';
 import { AppError } from '../../core/errors.ts';
 import type { Call, CallOptions } from '../../core/operation-call.ts';
@@ -7,6 +8,7 @@ import type { SessionHost } from '../session-host.ts';
 import type { InputDraft } from '../session-state.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
 
+type ShownMessage = Pick<CrossAgentMessage, 'id' | 'type' | 'fromAgentId' | 'fromSessionKey' | 'broadcast'>;
 type HookReply = Omit<PayloadOf<'hook:end'>, 'hook' | 'key' | 'durationMs'>;
 
 /** Calls one hook of the daemon within its budget. A hook that fails or is late is an outcome like any other. */
@@ -21,7 +23,7 @@ export async function runHook(
   const durationMs = () => Math.round(performance.now() - started);
   try {
     signal.throwIfAborted();
-    const reply = await callHook(deps, host, hook, {
+    const reply = await callHook(deps, host, pending, {
       signal,
       timeoutMs: budgetOf(deps, hook),
       headers: { 'x-signet-runtime-path': 'plugin' },
@@ -49,7 +51,12 @@ function budgetOf({ config: { limits } }: EffectDeps, hook: HookName): number {
   }
 }
 
-async function callHook(deps: EffectDeps, host: SessionHost, hook: HookName, options: CallOptions): Promise<HookReply> {
+async function callHook(
+  deps: EffectDeps,
+  host: SessionHost,
+  { hook, key }: Pending & { kind: 'hook' },
+  options: CallOptions,
+): Promise<HookReply> {
   const { session } = host.view;
   const caller = {
     harness: session.harness,
@@ -60,12 +67,14 @@ async function callHook(deps: EffectDeps, host: SessionHost, hook: HookName, opt
     holder: session.id,
     ...(session.project ? { project: session.project } : {}),
   };
-  return HOOKS[hook]({ call: deps.daemon.call, host, caller, options });
+  return HOOKS[hook]({ call: deps.daemon.call, host, key, caller, options });
 }
 
 interface HookCall {
   readonly call: Call;
   readonly host: SessionHost;
+  /** Of the work in hand, the same after a restart. */
+  readonly key: string;
   readonly caller: { harness: string; sessionKey: string; agentId: string; runtimePath: 'plugin'; holder: string; project?: string };
   readonly options: CallOptions;
 }
@@ -94,7 +103,7 @@ async function callSessionStart({ call, host, caller, options }: HookCall): Prom
   };
 }
 
-async function callPromptSubmit({ call, host, caller, options }: HookCall): Promise<HookReply> {
+async function callPromptSubmit({ call, host, key, caller, options }: HookCall): Promise<HookReply> {
   const { entries } = host.core.conversation;
   const prompt = entries.findLast((entry) => entry.role === 'user');
   const last = entries.findLast((entry) => entry.role === 'assistant');
@@ -102,7 +111,7 @@ async function callPromptSubmit({ call, host, caller, options }: HookCall): Prom
   const userMessage = prompt?.role === 'user' ? prompt.text : '';
   const reply = await call(
     daemonOperations.hookUserPromptSubmit,
-    { ...caller, userMessage, ...(lastAssistantMessage ? { lastAssistantMessage } : {}) },
+    { ...caller, userMessage, ...(lastAssistantMessage ? { lastAssistantMessage } : {}), ...heardBefore(host, key) },
     options,
   );
   return {
@@ -111,7 +120,19 @@ async function callPromptSubmit({ call, host, caller, options }: HookCall): Prom
     memories: reply.memoryCount,
     memoryIds: reply.memories.map(({ id }) => id),
     ...(reply.strong === undefined ? {} : { strong: reply.strong }),
+    ...(reply.messages?.length ? { messages: reply.messages.map(messageFacts) } : {}),
   };
+}
+
+/** The log says which messages of other agents did arrive: those that were lost on the way are told again. */
+function heardBefore(host: SessionHost, key: string): { turnKey: string; heardMessages?: string[] } {
+  const last = host.core.conversation.entries.findLast((entry) => entry.role === 'user' && entry.messages !== undefined);
+  const heard = last?.role === 'user' ? last.messages : undefined;
+  return { turnKey: `${host.view.session.id}:${key}`, ...(heard ? { heardMessages: [...heard] } : {}) };
+}
+
+function messageFacts({ id, type, fromAgentId, fromSessionKey, broadcast }: ShownMessage) {
+  return { messageId: id, type, from: fromAgentId, ...(fromSessionKey === undefined ? {} : { fromSession: fromSessionKey }), broadcast };
 }
 
 async function callPreCompaction({ call, host, caller, options }: HookCall): Promise<HookReply> {

@@ -1,11 +1,12 @@
 import type { Pending } from '../../../machines/session-context.ts';
 import type { PayloadOf, RequestedCall } from '../../contract/catalog.ts';
+import type { Usage } from '../../contract/provider.ts';
 import { assembleContext, assembleSummaryRequest } from '../../core/context.ts';
 import { AppError } from '../../core/errors.ts';
 import { parseJsonAnswer } from '../../core/json-answer.ts';
 import type { CompletionOptions, CompletionResult, ToolCall } from '../../core/provider.ts';
 import { estimateCost, priceFor } from '../../providers/prices.ts';
-import { compileInputCheck } from '../../tools/tool-input.ts';
+import { compileOutputCheck } from '../../tools/tool-input.ts';
 import { callPolicy } from '../approval-policy.ts';
 import type { SessionHost } from '../session-host.ts';
 import type { InputDraft } from '../session-state.ts';
@@ -40,6 +41,8 @@ function noteQueued(host: SessionHost, { scope, limit, current }: LimitMet): voi
 class CallWatch {
   readonly #started = performance.now();
   text = '';
+  /** As far as the provider has told it. */
+  usage: Usage | null = null;
   firstTokenMs: number | null = null;
 
   get durationMs(): number {
@@ -70,6 +73,9 @@ async function stream(
     systemPrompt,
     signal,
     idempotencyKey: `${host.id}:${pending.key}`,
+    onUsage: (usage) => {
+      watch.usage = usage;
+    },
     ...(isSummary || offered.length === 0 ? {} : { tools: deps.tools.definitions(offered) }),
     ...(deps.config.thinkingTokens > 0 && !isSummary ? { thinkingTokens: deps.config.thinkingTokens } : {}),
     ...(outputSchema ? { outputSchema } : {}),
@@ -149,14 +155,14 @@ function schemaFault(host: SessionHost, pending: ModelPending, result: Completio
   const schema = pending.purpose === 'answer' ? openPrompt(host)?.outputSchema : undefined;
   if (!schema || result.stopReason === 'tool_use') return undefined;
   try {
-    const faults = compileInputCheck('output', schema)(parseJsonAnswer(result.content));
+    const faults = compileOutputCheck(schema)(parseJsonAnswer(result.content));
     return faults.map(({ pointer, detail }) => `${pointer || 'the answer'} ${detail}`).join('; ');
   } catch {
     return 'it is not JSON'; // The schema itself was compiled when the prompt was accepted.
   }
 }
 
-function costOf(deps: EffectDeps, pending: ModelPending, { usage, model }: CompletionResult): number | null {
+function costOf(deps: EffectDeps, pending: ModelPending, { usage, model }: Pick<CompletionResult, 'usage' | 'model'>): number | null {
   const own = deps.config.providers[pending.provider]?.models;
   const price =
     own?.[model]?.price ?? own?.[pending.model]?.price ?? priceFor(pending.model, usage.inputTokens) ?? priceFor(model, usage.inputTokens);
@@ -183,6 +189,7 @@ function failed(deps: EffectDeps, pending: ModelPending, error: unknown, signal:
         ...(fallback ? { fallback } : {}),
         durationMs: watch.durationMs,
         partialChars: watch.text.length,
+        ...(watch.usage ? { usage: watch.usage, costUsd: costOf(deps, pending, { usage: watch.usage, model: pending.model }) } : {}),
       },
     },
   ];

@@ -1,4 +1,5 @@
 import type { Pending } from '../../../machines/session-context.ts';
+import type { Usage } from '../../contract/provider.ts';
 import type { SessionHost } from '../session-host.ts';
 import type { InputDraft } from '../session-state.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
@@ -36,6 +37,7 @@ export async function runToolCall(
 
 async function callTool(deps: EffectDeps, host: SessionHost, pending: ToolPending, signal: AbortSignal): Promise<InputDraft> {
   const { session } = host.view;
+  let spent: { usage?: Usage; costUsd?: number | null } = {};
   const result = await deps.tools.run(
     pending.name,
     inputOf(host, pending),
@@ -48,6 +50,9 @@ async function callTool(deps: EffectDeps, host: SessionHost, pending: ToolPendin
       callKey: `${host.id}:${pending.key}`,
       signal,
       progress: progressOf(deps, host, pending),
+      used: (usage, costUsd) => {
+        spent = { usage, costUsd };
+      },
     },
     pending.phase === 'research' ? { timeoutMs: deps.config.limits.researchTimeoutMs } : {},
   );
@@ -63,6 +68,7 @@ async function callTool(deps: EffectDeps, host: SessionHost, pending: ToolPendin
       durationMs: result.durationMs,
       bytes: result.bytes,
       ...(result.truncated ? { truncated: true } : {}),
+      ...spent,
     },
   };
 }

@@ -8,7 +8,15 @@ import type { Caller, EffectRecorder } from './effect-recorder.ts';
 import { modelRequest, plainResult } from './model-request.ts';
 
 /** Fields of a hook's input that differ from run to run, or say what the log says already. */
-const NOT_ASKED: ReadonlySet<string> = new Set(['sessionKey', 'holder', 'project', 'runtimePath', 'transcript']);
+const NOT_ASKED: ReadonlySet<string> = new Set([
+  'sessionKey',
+  'holder',
+  'project',
+  'runtimePath',
+  'transcript',
+  'turnKey',
+  'heardMessages',
+]);
 
 /** The same outside, answered from the recording or kept in it. */
 export function recordOutside(deps: EffectDeps, recorder: EffectRecorder, caller: Caller): EffectDeps {

@@ -68,6 +68,25 @@ export function noteWorkflow(core: WorkflowCore, fact: WorkflowFact, now: number
   return writer.finish(core.snapshot);
 }
 
+/**
+ * The last signal of a run that its machine cannot end: a fault of this program in the router. Pure.
+ *
+ * @param state  what is told of the state; another one than the run's when that is what cannot be written
+ */
+export function endBroken(
+  core: WorkflowCore,
+  error: { code: string; message: string },
+  now: number,
+  state: Readonly<Record<string, unknown>>,
+) {
+  const at = Math.max(now, core.at);
+  const { activations, skipped, usage, costUsd, startedAt } = core.snapshot.context;
+  const metrics = { durationMs: at - startedAt, activations, skipped, usage, costUsd };
+  const writer = new Writer(core, at);
+  writer.output({ type: 'workflow:end', payload: { reason: 'error', state, metrics, error }, cause: core.start });
+  return writer.finish(core.snapshot);
+}
+
 /** The state after one stored signal: what was recorded, read back. Pure. */
 export function foldWorkflow(core: WorkflowCore | null, signal: Signal): WorkflowCore {
   const at = Date.parse(signal.timestamp);

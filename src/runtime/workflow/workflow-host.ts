@@ -1,34 +1,33 @@
 import { type Activation, debounceTimer, isIdle, TIMEOUT_TIMER, type WorkflowContext } from '../../../machines/workflow-context.ts';
-import type { Signal } from '../../contract/signal.ts';
 import type { WorkflowResult } from '../../contract/workflow.ts';
-import { isAppError } from '../../core/errors.ts';
+import { AppError, isAppError } from '../../core/errors.ts';
 import type { WorkflowDefinition } from '../../core/workflow.ts';
 import { Wakeup } from '../live/wakeup.ts';
 import { type ActivationPorts, endQuietly, runActivation } from './activation.ts';
-import { advanceWorkflow, type WorkflowCore, type WorkflowDraft } from './workflow-core.ts';
+import { endBroken, type WorkflowCore, type WorkflowDraft } from './workflow-core.ts';
+import type { FeedSeat, WorkflowFeed } from './workflow-feed.ts';
+import { type JournalPoint, WorkflowJournal } from './workflow-journal.ts';
 import { WorkflowMatcher } from './workflow-matcher.ts';
 import { readTrigger, resultDrafts } from './workflow-outcome.ts';
 import type { WorkflowTrail } from './workflow-trail.ts';
 
 /** Signals looked at together; what follows from them is one commit. */
 const PAGE_SIGNALS = 200;
-/** Wait before an input that the log did not take is offered again; unit: milliseconds. */
-const RETRY_MS = 500;
 /** Longest wait setTimeout takes; longer ones are set again; unit: milliseconds. */
 const TIMER_MS_MAX = 2_147_000_000;
+/** What clients are told of a fault of this program; the log of the process has the rest. */
+const FAULT = { code: 'internal', message: 'a fault of this server; its log has the cause' };
+const NOTHING_USED = { usage: { inputTokens: 0, outputTokens: 0 }, costUsd: 0 };
 
-export interface WorkflowStartPoint {
-  readonly core: WorkflowCore;
-  readonly trail: WorkflowTrail;
+export interface WorkflowStartPoint extends JournalPoint {
   readonly definition: WorkflowDefinition;
-  readonly epoch: number;
   /** Log-wide number up to which every signal has been looked at. */
   readonly cursor: number;
-  /** Log-wide number of the newest signal of the run's stream. */
-  readonly head: number;
 }
 
-type Decide = (core: WorkflowCore) => readonly WorkflowDraft[];
+export interface WorkflowHostPorts extends ActivationPorts {
+  readonly feed: WorkflowFeed;
+}
 
 /**
  * Carries one run: reads the log in its order, asks the agents, commits what follows, and sees to it that what the state owes is under
@@ -37,23 +36,24 @@ type Decide = (core: WorkflowCore) => readonly WorkflowDraft[];
 export class WorkflowHost {
   readonly id: string;
   readonly done: Promise<WorkflowResult>;
-  readonly #ports: ActivationPorts;
+  readonly #ports: WorkflowHostPorts;
   readonly #definition: WorkflowDefinition;
   readonly #matcher: WorkflowMatcher;
   readonly #trail: WorkflowTrail;
-  readonly #epoch: number;
+  readonly #journal: WorkflowJournal;
   readonly #wakeup = new Wakeup();
   readonly #leave = new AbortController();
   readonly #running = new Map<string, AbortController>();
   readonly #settled = Promise.withResolvers<WorkflowResult>();
-  #core: WorkflowCore;
   #cursor: number;
-  #head: number;
-  #last: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
+  #seat: FeedSeat | null = null;
+  /** A fault of this program was met: no agent is asked any more, and what runs is stopped. */
+  #broken = false;
 
-  constructor(ports: ActivationPorts, { core, trail, definition, epoch, cursor, head }: WorkflowStartPoint) {
+  constructor(ports: WorkflowHostPorts, point: WorkflowStartPoint) {
     const { log } = ports.deps;
+    const { core, trail, definition, cursor } = point;
     this.id = core.id;
     this.done = this.#settled.promise;
     this.done.catch(() => undefined); // Whoever waits hears of it; nobody has to wait.
@@ -61,27 +61,35 @@ export class WorkflowHost {
     this.#definition = definition;
     this.#matcher = new WorkflowMatcher(core.id, definition, async (session) => (await log.card(session))?.project ?? null);
     this.#trail = trail;
-    this.#epoch = epoch;
-    this.#core = core;
+    this.#journal = new WorkflowJournal(ports.deps, point, this.#leave.signal, () => this.#reconcile());
     this.#cursor = cursor;
-    this.#head = head;
   }
 
   get core(): WorkflowCore {
-    return this.#core;
+    return this.#journal.core;
+  }
+
+  /** Log-wide number up to which this run needs nothing of other streams any more. */
+  get cursor(): number {
+    return this.#seat?.skip(this.#cursor) ?? this.#cursor;
   }
 
   /** Starts the router and what the state owes. Call once. */
   begin(fault?: { code: string; message: string }): void {
+    this.#seat = this.#ports.feed.join({ id: this.id, ...this.#matcher.wishes, wake: () => this.#wakeup.wake() });
     this.#reconcile();
     void this.#route(fault);
   }
 
   /** Resolves when all has settled and workflow:end is in the log. */
   async abort(by: string, reason?: string): Promise<WorkflowResult> {
-    await this.#submit(({ snapshot }) =>
-      snapshot.context.ending?.stops ? [] : [{ name: 'workflow:abort', payload: { by, ...(reason ? { reason } : {}) }, client: by }],
-    );
+    const abort: WorkflowDraft = { name: 'workflow:abort', payload: { by, ...(reason ? { reason } : {}) }, client: by };
+    try {
+      await this.#journal.submit(({ snapshot }) => (snapshot.context.ending?.stops ? [] : [abort]));
+    } catch (error) {
+      if (isAppError(error)) throw error;
+      await this.#break(error);
+    }
     return this.done;
   }
 
@@ -94,37 +102,37 @@ export class WorkflowHost {
     this.#settled.reject(reason);
   }
 
-  get #over(): boolean {
-    return this.#leave.signal.aborted || this.#core.snapshot.status !== 'active';
-  }
-
   async #route(fault: { code: string; message: string } | undefined): Promise<void> {
-    const { hub, logger } = this.#ports.deps;
-    const unwatch = hub.watchAll(() => this.#wakeup.wake());
     try {
-      if (fault) await this.#record(() => [{ name: 'workflow:fault', payload: fault }]);
-      await this.#follow();
+      if (fault) await this.#journal.record(() => [{ name: 'workflow:fault', payload: fault }]);
     } catch (error) {
-      if (this.#leave.signal.aborted) return;
-      logger.error({ err: error, workflow: this.id }, 'the router of a workflow failed; the run is let go, and goes on at the next start');
-      this.close(error);
-    } finally {
-      unwatch();
+      await this.#break(error);
     }
+    while (!this.#journal.over) {
+      try {
+        await this.#journal.retried(() => this.#follow());
+      } catch (error) {
+        await this.#break(error);
+      }
+    }
+    this.#seat?.leave();
   }
 
   async #follow(): Promise<void> {
-    while (!this.#over) {
+    while (!this.#journal.over) {
       if (await this.#readOn()) continue;
       if (await this.#settle()) return;
       await this.#wakeup.sleep();
     }
   }
 
-  /** The next page of the log; false when there is none. */
+  /** The next page of the log with something in it that an agent may want; false when there is none. */
   async #readOn(): Promise<boolean> {
     const { hub, log } = this.#ports.deps;
-    if (this.#cursor >= hub.headGseq) return false;
+    const seat = this.#seat!;
+    if (this.#broken) this.#pass(Math.max(this.#cursor, this.#journal.head));
+    this.#pass(seat.skip(this.#cursor));
+    if (this.#broken || !seat.isBehind(this.#cursor)) return false;
     const recent = hub.recentAllAfter(this.#cursor, PAGE_SIGNALS);
     const page = recent ?? (await log.feed({ after: this.#cursor, limit: PAGE_SIGNALS }));
     if (page.length === 0) return false;
@@ -137,65 +145,67 @@ export class WorkflowHost {
       );
       if (draft) drafts.push(draft);
     }
-    if (drafts.length > 0) await this.#record(() => drafts);
-    this.#cursor = page.at(-1)!.gseq;
-    this.#trail.pass(this.#cursor);
+    if (drafts.length > 0) await this.#journal.record(() => drafts);
+    this.#pass(page.at(-1)!.gseq);
     return true;
+  }
+
+  #pass(gseq: number): void {
+    if (gseq === this.#cursor) return;
+    this.#cursor = gseq;
+    this.#trail.pass(gseq);
+  }
+
+  /** A fault of this program ends the run with an error, never silently. What it met goes to the process's log only. */
+  async #break(error: unknown): Promise<void> {
+    if (this.#journal.over) return;
+    const { logger } = this.#ports.deps;
+    // Another process has the run now, or nothing can be written any more.
+    if (isAppError(error, 'session_fenced') || isAppError(error, 'storage_corrupt')) {
+      logger.error({ err: error, workflow: this.id }, 'the log of a workflow does not take its inputs any more; the run is let go');
+      this.close(error);
+      return;
+    }
+    logger.error({ err: error, workflow: this.id }, 'the router of a workflow failed; the run ends with an error');
+    const again = this.#broken;
+    this.#broken = true;
+    try {
+      if (again) throw error;
+      await this.#journal.record(() => [{ name: 'workflow:fault', payload: FAULT }]);
+      this.#wakeup.wake();
+    } catch {
+      await this.#endAtOnce();
+    }
+  }
+
+  /** The machine itself cannot go on, so its end is written without it. */
+  async #endAtOnce(): Promise<void> {
+    for (const controller of this.#running.values()) controller.abort();
+    for (const state of [this.#journal.core.snapshot.context.state, {}]) {
+      try {
+        const end = (core: WorkflowCore) => endBroken(core, FAULT, this.#ports.deps.clock.now(), state);
+        await this.#journal.retried(() => this.#journal.append(end));
+        return;
+      } catch (error) {
+        if (this.#journal.over) return;
+        this.#ports.deps.logger.error({ err: error, workflow: this.id }, 'the end of a workflow could not be written');
+      }
+    }
+    this.close(new AppError('internal', { detail: FAULT.message }));
   }
 
   /** True when the run has ended: nothing is owed and nothing is left to be looked at. */
   async #settle(): Promise<boolean> {
-    const isSettled = ({ snapshot }: WorkflowCore) => isIdle(snapshot.context) && this.#cursor >= this.#head;
-    if (!isSettled(this.#core)) return false;
-    await this.#record((core) => (isSettled(core) ? [{ name: 'workflow:settled', payload: { gseq: this.#cursor } }] : []));
-    return this.#over;
-  }
-
-  /** An input is offered until the log takes it: a full disk must not lose an outcome. */
-  async #record(decide: Decide): Promise<void> {
-    while (!this.#over) {
-      try {
-        return await this.#submit(decide);
-      } catch (error) {
-        if (!isAppError(error, 'storage_failed') && !isAppError(error, 'overloaded')) throw error;
-        this.#ports.deps.logger.warn({ err: error, workflow: this.id }, 'the log did not take an input of a workflow; it is offered again');
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-      }
-    }
-  }
-
-  #submit(decide: Decide): Promise<void> {
-    const committed = this.#last.then(() => this.#commit(decide));
-    this.#last = committed.catch(() => undefined); // The one who submitted hears of it.
-    return committed;
-  }
-
-  async #commit(decide: Decide): Promise<void> {
-    if (this.#over) return;
-    const { log, clock, hub } = this.#ports.deps;
-    const stream = `workflow:${this.id}`;
-    let core = this.#core;
-    const signals = [];
-    for (const draft of decide(core)) {
-      if (core.snapshot.status !== 'active') break;
-      const step = advanceWorkflow(core, draft, clock.now());
-      core = step.core;
-      signals.push(...step.signals);
-    }
-    if (signals.length === 0) return;
-    const { firstGseq } = await log.append({ stream, epoch: this.#epoch, expected: this.#core.seq, signals });
-    const stored = signals.map((signal, index): Signal => ({ ...signal, gseq: firstGseq + index }));
-    for (const signal of stored) this.#trail.take(signal);
-    this.#core = core;
-    this.#head = stored.at(-1)!.gseq;
-    hub.publish(stream, stored);
-    this.#reconcile();
+    const isSettled = ({ snapshot }: WorkflowCore) => isIdle(snapshot.context) && this.#cursor >= this.#journal.head;
+    if (!isSettled(this.#journal.core)) return false;
+    await this.#journal.record((core) => (isSettled(core) ? [{ name: 'workflow:settled', payload: { gseq: this.#cursor } }] : []));
+    return this.#journal.over;
   }
 
   #reconcile(): void {
     if (this.#leave.signal.aborted) return;
-    const { context, status } = this.#core.snapshot;
-    if (status !== 'active') {
+    const { context } = this.#journal.core.snapshot;
+    if (this.#journal.core.end) {
       this.#end();
       return;
     }
@@ -206,19 +216,20 @@ export class WorkflowHost {
 
   #end(): void {
     clearTimeout(this.#timer);
+    this.#wakeup.wake();
     this.#ports.deps.hub.forget(`workflow:${this.id}`);
-    for (const [index, { session }] of this.#core.started.agents.entries())
+    for (const [index, { session }] of this.#journal.core.started.agents.entries())
       if (session === 'reuse') void endQuietly(this.#ports, this.id, `${this.id}_r${index + 1}`);
-    this.#settled.resolve({ id: this.id, ...this.#core.end! });
+    this.#settled.resolve({ id: this.id, ...this.#journal.core.end! });
   }
 
   async #run(activation: Activation): Promise<void> {
     const key = keyOf(activation);
     const controller = new AbortController();
     this.#running.set(key, controller);
-    const rules = this.#core.started.agents.find(({ name }) => name === activation.agent)!;
-    const { name, project } = this.#core.started;
-    const cause = this.#core.activated.get(activation.activation) ?? this.#core.start;
+    const rules = this.#journal.core.started.agents.find(({ name }) => name === activation.agent)!;
+    const { name, project } = this.#journal.core.started;
+    const cause = this.#journal.core.activated.get(activation.activation) ?? this.#journal.core.start;
     try {
       const job = {
         workflow: { id: this.id, name, project },
@@ -228,16 +239,30 @@ export class WorkflowHost {
         stop: controller.signal,
         leave: this.#leave.signal,
       };
-      const outcome = await runActivation(this.#ports, job);
       const asks = this.#definition.agents.some((agent) => agent.name === activation.agent && agent.emitWhen);
-      const trigger = asks ? await readTrigger(this.#ports.deps.log, this.id, activation) : null;
-      const asked = { definition: this.#definition, matcher: this.#matcher, activation, outcome, trigger };
-      await this.#record((core) => resultDrafts(core, asked));
+      // Read before the turn: when it is over, the trigger may have been trimmed.
+      const trigger = asks ? await this.#journal.retried(() => readTrigger(this.#ports.deps.log, this.id, activation)) : null;
+      // Doing it again joins what is there.
+      const outcome = await this.#journal.retried(() => runActivation(this.#ports, job));
+      if (!outcome) return;
+      const asked = { definition: this.#definition, matcher: this.#matcher, activation, outcome, trigger: trigger ?? null };
+      await this.#journal.record((core) => resultDrafts(core, asked));
     } catch (error) {
-      if (!this.#leave.signal.aborted)
-        this.#ports.deps.logger.error({ err: error, workflow: this.id, key }, 'a result could not be recorded');
+      if (!this.#leave.signal.aborted) await this.#give(activation, error);
     } finally {
       this.#running.delete(key);
+    }
+  }
+
+  /** The outcome of an activation cannot be told as it is, so the run ends; first its place becomes free. */
+  async #give({ activation, attempt }: Activation, error: unknown): Promise<void> {
+    if (!this.#broken) await this.#break(error);
+    const result = { activation, attempt, ok: false, output: null, error: FAULT, ...NOTHING_USED, emits: [], ends: false };
+    try {
+      await this.#journal.record(() => [{ name: 'workflow:result', payload: result }]);
+      this.#wakeup.wake();
+    } catch (cause) {
+      await this.#break(cause);
     }
   }
 
@@ -249,9 +274,10 @@ export class WorkflowHost {
     const wait = Math.min(Math.max(0, dueAt - clock.now()), TIMER_MS_MAX);
     this.#timer = setTimeout(() => {
       const due = (core: WorkflowCore) => timersOf(core.snapshot.context).filter((timer) => timer.dueAt <= clock.now());
-      this.#record((core) => due(core).map(({ id }) => ({ name: 'timer:fired', payload: { id } })))
-        .then(() => !this.#over && this.#arm(this.#core.snapshot.context))
-        .catch((error: unknown) => this.#ports.deps.logger.error({ err: error, workflow: this.id }, 'a timer could not be recorded'));
+      this.#journal
+        .record((core) => due(core).map(({ id }) => ({ name: 'timer:fired', payload: { id } })))
+        .then(() => !this.#journal.over && this.#arm(this.#journal.core.snapshot.context))
+        .catch((error: unknown) => this.#break(error));
     }, wait);
     this.#timer.unref();
   }

@@ -7,6 +7,8 @@ import type { TriggerScope, WorkflowAgent, WorkflowDefinition } from '../../core
 import type { WorkflowDraft } from './workflow-core.ts';
 import type { Origin } from './workflow-trail.ts';
 
+/** What is told of a failure in code of a user; unit: characters. */
+const MESSAGE_CHARS_MAX = 2_000;
 /** Sessions whose project is remembered. */
 const PROJECTS_CACHED_MAX = 10_000;
 /** The router's own notes: they tell what it did, and start nothing. A refusal must not be refused again. */
@@ -49,6 +51,16 @@ export class WorkflowMatcher {
       agent,
       wants: compilePatterns(agent.activateOn, `/agents/${index}/activateOn`),
     }));
+  }
+
+  /** What has to be looked at: names of the run's own signals, and names that count wherever they come from. */
+  get wishes(): { own: NameMatcher; elsewhere: NameMatcher | null } {
+    const { agents } = this.#definition;
+    // Which sessions an attached run is in only its trail knows, so their signals are taken by name.
+    const isAttached = agents.some(({ session }) => session === 'attach');
+    const wide = this.#listeners.filter(({ agent }) => isAttached || agent.from.scope !== 'self');
+    const anyOf = (listeners: readonly Listener[]) => (name: string) => listeners.some(({ wants }) => wants(name));
+    return { own: anyOf(this.#listeners), elsewhere: wide.length === 0 ? null : anyOf(wide) };
   }
 
   /** Null when nobody listens to it. */
@@ -123,6 +135,14 @@ function ask({ name: agent, when, prompt }: WorkflowAgent, scope: TriggerScope):
 
 /** Code of a user failed; it is told like any failure. */
 export function faultOf(error: unknown, part: string): { code: string; message: string } {
-  const message = error instanceof Error ? error.message : String(error);
-  return { code: error instanceof AppError ? error.code : 'invalid_workflow', message: `${part}: ${message}` };
+  return { code: error instanceof AppError ? error.code : 'invalid_workflow', message: `${part}: ${messageOf(error)}` };
+}
+
+/** Anything can be thrown, also what has no text. */
+function messageOf(error: unknown): string {
+  try {
+    return String(error instanceof AppError ? error.detail : error instanceof Error ? error.message : error).slice(0, MESSAGE_CHARS_MAX);
+  } catch {
+    return 'it threw something that has no text';
+  }
 }

@@ -2,11 +2,16 @@ import type { Activation } from '../../../machines/workflow-context.ts';
 import type { Signal } from '../../contract/signal.ts';
 import { deepFreeze } from '../../core/deep-freeze.ts';
 import type { SignalLog } from '../../core/signal-log.ts';
-import { signalId } from '../../core/signal-seal.ts';
+import { PAYLOAD_DEPTH_MAX, signalId } from '../../core/signal-seal.ts';
 import type { WorkflowAgent, WorkflowDefinition } from '../../core/workflow.ts';
 import type { Outcome } from './activation.ts';
 import type { WorkflowCore, WorkflowDraft } from './workflow-core.ts';
 import { faultOf, type WorkflowMatcher } from './workflow-matcher.ts';
+
+/** All values of a run's state together, as JSON: workflow:end carries them in one signal; unit: UTF-16 code units. */
+export const STATE_CHARS_MAX = 4 * 1_048_576;
+/** Deepest nesting of an output: in workflow:end it stands two levels deep. */
+const OUTPUT_DEPTH_MAX = PAYLOAD_DEPTH_MAX - 2;
 
 interface Asked {
   readonly definition: WorkflowDefinition;
@@ -27,6 +32,11 @@ export function resultDrafts(core: WorkflowCore, { definition, matcher, activati
   if (!outcome.ok || !agent) return [{ name: 'workflow:result', payload: result }];
   const { state } = core.snapshot.context;
   const next = agent.updates === undefined ? state : { ...state, [agent.updates]: outcome.output };
+  const refused = (error: { code: string; message: string }): WorkflowDraft[] => [
+    { name: 'workflow:result', payload: { ...result, ok: false, output: null, error } },
+  ];
+  const tooMuch = refusalOf(outcome.output, agent.updates === undefined ? null : next);
+  if (tooMuch) return refused({ code: 'payload_too_large', message: tooMuch });
   let emits: string[];
   try {
     emits = chosenEmits(agent, () => ({
@@ -34,7 +44,7 @@ export function resultDrafts(core: WorkflowCore, { definition, matcher, activati
       output: deepFreeze(structuredClone(outcome.output)),
     }));
   } catch (error) {
-    return [{ name: 'workflow:result', payload: { ...result, ok: false, output: null, error: faultOf(error, 'emitWhen') } }];
+    return refused(faultOf(error, 'emitWhen'));
   }
   try {
     const ends = definition.endWhen?.(deepFreeze(structuredClone(next))) === true;
@@ -45,6 +55,20 @@ export function resultDrafts(core: WorkflowCore, { definition, matcher, activati
       { name: 'workflow:fault', payload: faultOf(error, 'endWhen') },
     ];
   }
+}
+
+/** Why an output is not taken; null when it is. Answers of a model may be of any shape. */
+function refusalOf(output: unknown, state: Readonly<Record<string, unknown>> | null): string | null {
+  if (isDeeper(output, OUTPUT_DEPTH_MAX)) return `the output is nested deeper than ${OUTPUT_DEPTH_MAX} levels; ask for a flatter one`;
+  if (state === null) return null;
+  const chars = JSON.stringify(state).length;
+  if (chars <= STATE_CHARS_MAX) return null;
+  return `the state would have ${chars} characters, more than ${STATE_CHARS_MAX}; write less to it`;
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((member) => isDeeper(member, levels - 1));
 }
 
 /** The signal an activation works on, read from the log again: only `emitWhen` looks at it. */

@@ -4,19 +4,22 @@ import type { Signal } from '../../contract/signal.ts';
 import type { WorkflowAgentRules } from '../../contract/workflow.ts';
 import type { WorkflowPayloadOf } from '../../contract/workflow-signals.ts';
 import { newId } from '../../core/clock.ts';
-import { AppError } from '../../core/errors.ts';
+import { AppError, isAppError } from '../../core/errors.ts';
 import { canonicalJson } from '../../core/signal-seal.ts';
 import type { WorkflowAgent, WorkflowDefinition, WorkflowRun, WorkflowRuns, WorkflowStart } from '../../core/workflow.ts';
 import { checkWorkflow, compileWorkflow } from '../../core/workflow-compile.ts';
+import { compileOutputCheck } from '../../tools/tool-input.ts';
 import { chooseModel } from '../model-choice.ts';
+import { requireTools } from '../tool-choice.ts';
 import type { ActivationPorts } from './activation.ts';
 import { beginWorkflow, noteWorkflow, type WorkflowCore } from './workflow-core.ts';
+import { WorkflowFeed } from './workflow-feed.ts';
 import { readWorkflow } from './workflow-fold.ts';
-import { WorkflowHost } from './workflow-host.ts';
+import { WorkflowHost, type WorkflowHostPorts } from './workflow-host.ts';
 import { readTrace } from './workflow-trace.ts';
 import { WorkflowTrail } from './workflow-trail.ts';
 
-/** Workflows that may run at once; each reads the whole log as it grows. */
+/** Workflows that may run at once. */
 export const WORKFLOWS_MAX = 256;
 /** Hosts of ended workflows that stay in memory. */
 const ENDED_KEPT_MAX = 64;
@@ -27,16 +30,18 @@ const LOST = { code: 'workflow_lost', message: 'it was defined in code, and the 
 
 /** Starts workflows, brings them back after a restart, and lets go of them at shutdown. */
 export class WorkflowService implements WorkflowRuns {
-  readonly #ports: ActivationPorts;
+  readonly #ports: WorkflowHostPorts;
   readonly #hosts = new Map<string, WorkflowHost>();
   /** For readers that have not seen the end yet. */
   readonly #ended = new Map<string, WorkflowHost>();
   readonly #coming = new Map<string, Promise<WorkflowHost>>();
   readonly #starting = new Map<string, Promise<WorkflowRun>>();
   #closed = false;
+  /** Until the unfinished runs of an earlier process are here, nobody knows what they have read. */
+  #swept = false;
 
   constructor(ports: ActivationPorts) {
-    this.#ports = ports;
+    this.#ports = { ...ports, feed: new WorkflowFeed(ports.deps) };
   }
 
   /** In memory now: running, or just ended. */
@@ -67,8 +72,22 @@ export class WorkflowService implements WorkflowRuns {
     return this.peek(id)?.core ?? (await readWorkflow(this.#ports.deps.log, id)).core;
   }
 
+  /** Log-wide number up to which every run has read: what is newer must not be dropped. */
+  get readUntil(): number {
+    if (!this.#swept || this.#coming.size > 0) return 0;
+    return Math.min(...[...this.#hosts.values()].map(({ cursor }) => cursor));
+  }
+
   /** Workflows whose last process left them running go on. */
   async sweep(): Promise<number> {
+    try {
+      return await this.#sweep();
+    } finally {
+      this.#swept = true;
+    }
+  }
+
+  async #sweep(): Promise<number> {
     const { log, logger } = this.#ports.deps;
     let resumed = 0;
     let before: number | undefined;
@@ -166,11 +185,13 @@ export class WorkflowService implements WorkflowRuns {
     if (this.#closed) throw new AppError('draining', { detail: 'the runtime is shutting down; try again when it is back' });
   }
 
-  /** Which agents of the roster they are, and whether their models exist; fixed at the start. @throws AppError `unknown_agent`, `unknown_provider`, `unknown_model` */
+  /** Which agents of the roster they are, and whether their models exist; fixed at the start. @throws AppError `unknown_agent`, `unknown_tool`, `unknown_provider`, `unknown_model` */
   async #resolveAgents(agents: readonly WorkflowAgent[]): Promise<WorkflowAgent[]> {
     const { deps } = this.#ports;
     const roster = (await deps.daemon.call(daemonOperations.listAgents, {})).agents.map(({ name }) => name);
-    return agents.map((agent) => {
+    return agents.map((agent, index) => {
+      if (agent.tools) requireTools(deps, agent.tools, `/agents/${index}/tools`);
+      if (agent.output) requireSchema(agent.output, `/agents/${index}/output`);
       if (agent.agent !== undefined && !roster.includes(agent.agent)) {
         throw new AppError('unknown_agent', {
           detail: `no agent "${agent.agent}"; known: ${roster.join(', ')}. Add it to agents.roster in agent.yaml`,
@@ -188,6 +209,17 @@ export class WorkflowService implements WorkflowRuns {
       abort: async (reason) => (await this.#hosts.get(id)?.abort('code', reason)) ?? done,
       signals: () => readTrace(this.#ports.deps.log, id),
     };
+  }
+}
+
+/** Told before a model is paid for an answer that nobody can check. @throws AppError `invalid_workflow` */
+function requireSchema(schema: Readonly<Record<string, unknown>>, pointer: string): void {
+  try {
+    compileOutputCheck(schema);
+  } catch (error) {
+    if (!isAppError(error)) throw error;
+    const detail = `\`output\` ${error.errors?.[0]?.detail ?? error.detail}`;
+    throw new AppError('invalid_workflow', { detail, errors: [{ pointer, detail }] });
   }
 }
 

@@ -13,7 +13,7 @@ export function viewOf(core: WorkflowCore): WorkflowView {
   return {
     id: core.id,
     name,
-    status: value as WorkflowStatus,
+    status: core.end ? 'ended' : (value as WorkflowStatus),
     reason: core.end?.reason ?? null,
     startedAt: isoTime(context.startedAt),
     endedAt: core.end ? isoTime(core.at) : null,
@@ -23,13 +23,15 @@ export function viewOf(core: WorkflowCore): WorkflowView {
     error: core.end?.error ?? context.ending?.error ?? null,
     activations: context.activations,
     skipped: context.skipped,
-    live: context.live.map(({ activation, agent, session, attempt, startedAt }) => ({
-      activation,
-      agent,
-      session,
-      attempt,
-      startedAt: isoTime(startedAt),
-    })),
+    live: core.end
+      ? []
+      : context.live.map(({ activation, agent, session, attempt, startedAt }) => ({
+          activation,
+          agent,
+          session,
+          attempt,
+          startedAt: isoTime(startedAt),
+        })),
     waiting: Object.fromEntries(Object.entries(context.waiting).map(([agent, triggers]) => [agent, triggers.length])),
     usage: context.usage,
     costUsd: context.costUsd,
