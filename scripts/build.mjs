@@ -48,6 +48,8 @@ async function build(stamp) {
     cwd: ROOT,
     input: ENTRIES,
     platform: 'node',
+    // Its entry for require() loads its parts by a name no bundler can see.
+    resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
     logLevel: 'warn',
     plugins: [HTTP_WITHOUT_FACADE],
     // Of a fault in a dependency's own comments nobody here can do anything.

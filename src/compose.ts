@@ -1,9 +1,11 @@
+import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { createInProcessTransport } from './client/in-process.ts';
 import type { Settings } from './config.ts';
 import { embeddingOf, type RuntimeConfig } from './contract/config.ts';
 import { daemonOperations } from './contract/daemon.ts';
 import { VERSION } from './contract/version.ts';
+import type { OwnerOf } from './core/caller-scope.ts';
 import { createSteadyClock, isoTime, systemClock } from './core/clock.ts';
 import { AppError } from './core/errors.ts';
 import { createLogBook, type RecordingLogger, recordingLogger } from './core/log-book.ts';
@@ -16,9 +18,12 @@ import type { WorkflowRuns } from './core/workflow.ts';
 import { openDaemon } from './daemon/daemon.ts';
 import { followConfig } from './follow-config.ts';
 import { openapiDocument } from './http/openapi.ts';
+import type { SecurityOptions } from './http/security.ts';
 import { createHttpServer, type HttpAddress } from './http/server.ts';
 import { connectMcpServer } from './mcp/mcp-client.ts';
+import { createMcpRoute } from './mcp/server-route.ts';
 import { createModelRoutes } from './model-routes.ts';
+import { createOwnerOf, type OpenedAuth, openAuth } from './open-auth.ts';
 import { openRecorder, type RecordingOptions } from './open-recorder.ts';
 import { createEmbedder } from './providers/embedder.ts';
 import { createConfiguredProviders } from './providers/from-config.ts';
@@ -96,8 +101,10 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
     note.catch((err: unknown) => logger.warn({ err }, 'a change of the configuration could not be noted in the log'));
   });
   opened.add(() => toolService.close());
+  const { getSession } = runtime.operations;
+  const inRuntime = createInProcessTransport({ getSession }, { getSession: runtime.handlers.getSession }, { log: logger });
   const runtimeServer = createHttpServer({
-    ...serverOptions(settings, logger, 'Signet runtime'),
+    ...withOwners(serverOptions(settings, daemon.auth, logger, 'Signet runtime'), createOwnerOf(daemon.client.call, inRuntime)),
     operations: runtime.operations,
     handlers: runtime.handlers,
     streams: runtime.streams,
@@ -138,18 +145,28 @@ function describeProvider(providers: ProviderRegistry): Running['provider'] {
   return { id: provider.id, model, offlineDemo: provider.kind === 'demo', origin };
 }
 
-function serverOptions({ loaded }: Settings, log: Logger, title: string) {
-  const { allowedHosts: hosts, allowedOrigins: origins } = loaded.config.daemon;
-  return { security: { hosts, origins }, title, version: VERSION, log };
+function serverOptions({ loaded, host }: Settings, auth: OpenedAuth, log: Logger, title: string) {
+  const { allowedHosts, allowedOrigins: origins } = loaded.config.daemon;
+  // The address it is bound to is no name that somebody else's could turn into.
+  const hosts = isIP(host) ? [...allowedHosts, host.includes(':') ? `[${host}]` : host] : allowedHosts;
+  return { security: { hosts, origins, ...auth.security }, title, version: VERSION, log };
+}
+
+function withOwners<T extends { readonly security: SecurityOptions }>(options: T, ownerOf: OwnerOf): T {
+  return { ...options, security: { ...options.security, ownerOf } };
 }
 
 async function composeDaemon(settings: Settings, logger: RecordingLogger, opened: Closers, startedAtMs: number) {
   const { folder, host, loaded } = settings;
+  const auth = await openAuth(settings);
+  opened.add(() => auth.close());
   // Read at each call: the port is known after binding, and the shutdown comes later still.
   const info = { version: VERSION, host, startedAtMs, port: settings.port, shuttingDown: false };
   let providers: ProviderRegistry | undefined;
   const daemon = openDaemon({
     embedder: createEmbedder(embeddingOf(loaded.config), settings.env),
+    env: settings.env,
+    auth: { mode: settings.authMode, tokens: auth.tokens },
     modelFor: createModelRoutes(loaded.config.runtime, () => providers),
     folder,
     config: loaded,
@@ -161,20 +178,23 @@ async function composeDaemon(settings: Settings, logger: RecordingLogger, opened
   });
   opened.add(() => daemon.close());
   opened.add(() => daemon.stopBackground());
+  const call = createInProcessTransport(daemonOperations, daemon.handlers, { log: logger });
   const server = createHttpServer({
-    ...serverOptions(settings, logger, 'Signet daemon'),
+    ...withOwners(serverOptions(settings, auth, logger, 'Signet daemon'), createOwnerOf(call)),
     operations: daemonOperations,
     handlers: daemon.handlers,
     streams: daemon.streams,
+    rawRoutes: [createMcpRoute({ call, log: logger })],
     portSetting: '--port or SIGNET_PORT',
   });
   const address = await server.listen(host, settings.port);
   opened.add(() => server.close());
   info.port = address.port;
-  const client: DaemonClient = { baseUrl: address.url, call: createInProcessTransport(daemonOperations, daemon.handlers, { log: logger }) };
+  const client: DaemonClient = { baseUrl: address.url, call };
   return {
     address,
     client,
+    auth,
     live: daemon.live,
     startBackground: (registry: ProviderRegistry | undefined) => {
       providers = registry;
@@ -197,7 +217,7 @@ async function composeRuntime(
   const config = { ...(await client.call(daemonOperations.runtimeConfig, {})) };
   // The daemon's answer holds no keys, so that it can be shown; what needs them is built from the file in this process.
   const { providers: keyed, mcpServers } = loaded.config.runtime;
-  const providers = createConfiguredProviders({ ...config, providers: keyed }, env);
+  const providers = createConfiguredProviders({ ...config, providers: keyed }, env, (fields, message) => logger.warn(fields, message));
   requireProviders(providers, config);
   for (const provider of embedding.providers ?? []) {
     providers.register(provider, { origin: 'code', default: provider.id === embedding.defaultProvider });

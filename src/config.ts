@@ -1,5 +1,6 @@
 import { homedir } from 'node:os';
 import { resolve } from 'node:path';
+import { AuthMode } from './contract/auth-config.ts';
 import type { AgentYaml } from './contract/config.ts';
 import { type RecordingConfig, RecordingMode } from './contract/recording.ts';
 import { AppError } from './core/errors.ts';
@@ -24,6 +25,7 @@ export interface Settings {
   readonly port: number;
   readonly runtimePort: number;
   readonly logLevel: LogLevel;
+  readonly authMode: AuthMode;
   /** An absolute path when there is one; every mode but live has one. */
   readonly recording: RecordingConfig;
   readonly loaded: LoadedAgentYaml;
@@ -41,6 +43,7 @@ export function resolveSettings(env: Environment): Settings {
     port: port('SIGNET_PORT', env.SIGNET_PORT) ?? daemon.port ?? DAEMON_PORT,
     runtimePort: port('SIGNET_RUNTIME_PORT', env.SIGNET_RUNTIME_PORT) ?? runtime.port ?? RUNTIME_PORT,
     logLevel: logLevel(env.SIGNET_LOG_LEVEL, loaded.config),
+    authMode: authMode(env.SIGNET_AUTH_MODE, loaded.config),
     recording: recording(env, folder, loaded.config),
     loaded,
     env,
@@ -65,6 +68,13 @@ function logLevel(value: string | undefined, config: AgentYaml): LogLevel {
   const known = LOG_LEVELS.find((name) => name === level);
   if (known) return known;
   throw new AppError('config_invalid', { detail: `SIGNET_LOG_LEVEL is "${level}"; give one of ${LOG_LEVELS.join(', ')}` });
+}
+
+function authMode(value: string | undefined, config: AgentYaml): AuthMode {
+  const mode = set(value) ?? config.auth.mode;
+  const known = AuthMode.options.find((name) => name === mode);
+  if (known) return known;
+  throw new AppError('config_invalid', { detail: `SIGNET_AUTH_MODE is "${mode}"; give one of ${AuthMode.options.join(', ')}` });
 }
 
 function recording(env: Environment, folder: string, { signals }: AgentYaml): RecordingConfig {

@@ -54,10 +54,29 @@ export function signalsPage(): string {
     ].join('\n'),
     kinds,
     table(['Name', 'Kind', 'What happened'], overview),
+    '## What is not a signal of its own',
+    table(['Fact', 'Where it stands'], ELSEWHERE),
     '## Payloads',
     ...details,
   ]);
 }
+
+/** Facts that a reader may look for in vain among the names. */
+const ELSEWHERE = [
+  [
+    'A client begins or ends to read, or falls behind',
+    'nothing is written for a reader; `lagged` and `caught_up` in its stream, `signet_readers_lagging` in `/metrics`',
+  ],
+  ['Another harness claims a session or lets go of it', 'the registry of sessions of the daemon'],
+  ['Memories were recalled', '`memoryIds` of `hook:end`; by a tool, `tool:result`'],
+  ['A memory was stored, changed, forgotten or rated', 'its history in the daemon; by a tool, `tool:result`'],
+  ['A source of the research phase answered', '`hook:end` and `tool:result`; `research:end` counts them'],
+  ['A wait was given up', 'the `session:transition` that leaves the state it belonged to'],
+  ['A budget is nearly used up', '`usage` and `costUsd` of the workflow; `budget:exceeded` says when it is'],
+  ['The roster changed', '`config:changed` with the key `agents`'],
+  ['A log was folded to a checkpoint', '`log:pruned`'],
+  ['A log is not what the machine would have written', 'the answer of `GET /session/:id/verify`: looking writes nothing'],
+];
 
 /** As GitHub makes it of a heading. */
 function anchor(heading: string): string {

@@ -10,7 +10,16 @@ export const ENVIRONMENT: readonly { readonly name: string; readonly value: stri
     meaning: 'Where harness adapters, and commands such as `signet recall`, find the daemon',
   },
   { name: 'SIGNET_RUNTIME_URL', value: '`http://127.0.0.1:7700`', meaning: 'Where commands such as `signet chat` find the runtime' },
-  { name: 'SIGNET_TOKEN', value: '', meaning: 'Token the commands send' },
+  { name: 'SIGNET_AGENT_ID', value: '', meaning: 'Agent that `signet-mcp` speaks for' },
+  { name: 'SIGNET_HARNESS', value: '', meaning: 'Program that runs `signet-mcp`; author of the memories it stores' },
+  { name: 'SIGNET_WORKSPACE', value: '', meaning: 'Project of the memories that are stored through `signet-mcp`' },
+  { name: 'SIGNET_CHANNEL', value: '', meaning: 'Channel `signet-mcp` is used in; passed on to the daemon' },
+  { name: 'SIGNET_AUTH_MODE', value: '`local`', meaning: '`local`, `team` or `hybrid`: who needs a token, see [auth](auth.md)' },
+  {
+    name: 'SIGNET_TOKEN',
+    value: "the daemon's own, on its machine",
+    meaning: 'Token the commands send, see [auth](auth.md)',
+  },
   { name: 'SIGNET_PROVIDER', value: 'see below', meaning: 'Provider that answers when a session names none' },
   { name: 'SIGNET_MODEL', value: "the provider's own", meaning: 'Model of that provider' },
   { name: 'SIGNET_BYPASS', value: '', meaning: '`1`: `signet chat` begins its session with the hooks silent' },
@@ -35,5 +44,6 @@ export const ENVIRONMENT: readonly { readonly name: string; readonly value: stri
 export function environmentNames(code: string): string[] {
   const constants = new Set([...code.matchAll(/\bconst\s+([A-Z][A-Z0-9_]+)\b/g)].map((match) => match[1]!));
   const names = [...code.matchAll(/\b(?:SIGNET|SIGNALS|ANTHROPIC|OPENAI|OTEL)_[A-Z0-9_]*[A-Z0-9]\b/g)].map((match) => match[0]);
+  for (const [, list = ''] of code.matchAll(/\bimport\s[^;{]*\{([^}]*)\}/g)) for (const name of list.split(/\W+/)) constants.add(name);
   return [...new Set(names)].filter((name) => !constants.has(name)).sort();
 }

@@ -28,7 +28,7 @@ export async function chat(context: CliContext, flags: ChatFlags): Promise<void>
 async function reachRuntime(context: CliContext, flags: ChatFlags): Promise<RuntimeClient> {
   const address = findRuntime(context, flags);
   if (address) {
-    const client = clientAt(address.url, context.env);
+    const client = clientAt(context, address.url, flags.path);
     if (await answers(client)) return client;
     if (address.given)
       throw new CliExit(EXIT.failure, `no runtime answers at ${address.url}; start one there, or leave --url and SIGNET_RUNTIME_URL out`);

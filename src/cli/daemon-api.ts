@@ -3,7 +3,7 @@ import { serverUrl } from '../client/adapter.ts';
 import { createDaemonClient } from '../client/daemon-client.ts';
 import type { DaemonClient } from '../core/operation-call.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
-import { findDaemon, workspaceFolder } from './workspace.ts';
+import { findDaemon, tokenFor, workspaceFolder } from './workspace.ts';
 
 const DEFAULT_DAEMON_PORT = '3850';
 
@@ -26,7 +26,8 @@ export function requireDaemonApi(context: CliContext, flags: DaemonFlags): Daemo
   if (!/^https?:\/\//.test(baseUrl))
     throw new CliExit(EXIT.usage, `the daemon's address must begin with http:// or https://, not ${baseUrl}`);
   const headers = { 'x-signet-actor': 'signet-cli', 'x-signet-actor-type': 'operator' };
-  return createDaemonClient({ baseUrl, headers, ...(env.SIGNET_TOKEN ? { token: env.SIGNET_TOKEN } : {}) });
+  const token = tokenFor(context, baseUrl, flags.path);
+  return createDaemonClient({ baseUrl, headers, ...(token === undefined ? {} : { token }) });
 }
 
 function daemonUrl(context: CliContext, flags: DaemonFlags): string {

@@ -127,7 +127,7 @@ async function waitUntilUp(
   while (!ended && performance.now() < deadline) {
     const daemon = findDaemon(folder);
     if (daemon?.pid === pid && daemon.runtimePort) {
-      const client = clientAt(serverUrl(daemon.host, daemon.runtimePort), context.env);
+      const client = clientAt(context, serverUrl(daemon.host, daemon.runtimePort), folder);
       if (await answers(client)) return { daemon, client };
     }
     ended = child ? child.exitCode !== null || child.signalCode !== null || !child.pid : !daemon;

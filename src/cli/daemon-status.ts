@@ -44,7 +44,7 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
   };
   const nothing = { uptimeMs: null, health: null, daemonReachable: null, provider: null, sessions: null };
   if (!address) return { running: false, ...known, ...nothing, problem: null };
-  const client = clientAt(address.url, context.env);
+  const client = clientAt(context, address.url, flags.path);
   try {
     const health = await client.health({ timeoutMs: STATUS_TIMEOUT_MS });
     const info = await client.info({ timeoutMs: STATUS_TIMEOUT_MS });

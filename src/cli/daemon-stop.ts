@@ -32,7 +32,7 @@ export async function stopDaemon(context: CliContext, flags: StopFlags): Promise
   const folder = workspaceFolder(context, flags.path);
   const daemon = findDaemon(folder);
   if (!daemon) return `No daemon runs on ${folder}.`;
-  const { identity, drainMs } = await recognise(context, daemon);
+  const { identity, drainMs } = await recognise(context, daemon, folder);
   if (identity === 'foreign' || (identity === 'unknown' && !flags.force))
     throw new CliExit(EXIT.failure, refusal(daemon, folder, identity));
 
@@ -52,9 +52,9 @@ export async function stopDaemon(context: CliContext, flags: StopFlags): Promise
 type Identity = 'ours' | 'foreign' | 'unknown';
 
 /** The process is ours for certain when it answers on its port with its own pid: after a crash the number may belong to another program. */
-async function recognise(context: CliContext, daemon: DaemonInfo): Promise<{ identity: Identity; drainMs: number }> {
+async function recognise(context: CliContext, daemon: DaemonInfo, folder: string): Promise<{ identity: Identity; drainMs: number }> {
   if (daemon.runtimePort === null) return { identity: identityByCommand(daemon.pid), drainMs: DRAIN_TIMEOUT_MS };
-  const client = clientAt(serverUrl(daemon.host, daemon.runtimePort), context.env);
+  const client = clientAt(context, serverUrl(daemon.host, daemon.runtimePort), folder);
   const health = await client.health({ timeoutMs: PROBE_TIMEOUT_MS }).catch(() => undefined); // No answer: the command line decides.
   const info = await client.info({ timeoutMs: PROBE_TIMEOUT_MS }).catch(() => undefined);
   const drainMs = Number(info?.limits.drainTimeoutMs ?? DRAIN_TIMEOUT_MS);

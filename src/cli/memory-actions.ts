@@ -35,6 +35,7 @@ export type ListFlags = Flags & {
   readonly type?: string;
   readonly tags?: string;
   readonly project?: string;
+  readonly forgotten?: boolean;
   readonly limit: number;
   readonly offset: number;
 };
@@ -71,9 +72,9 @@ export async function recall(context: CliContext, query: string, flags: RecallFl
 }
 
 export async function listMemories(context: CliContext, flags: ListFlags): Promise<void> {
-  const { type, tags, project, limit, offset, agent: agentId } = flags;
+  const { type, tags, project, limit, offset, forgotten, agent: agentId } = flags;
   const page = await requireDaemonApi(context, flags).call(memoryLifecycleOperations.listMemories, {
-    ...{ type, tags, project, limit, offset, agentId },
+    ...{ type, tags, project, limit, offset, forgotten, agentId },
   });
   if (flags.json) return print(context, page);
   if (page.memories.length === 0) return void context.stderr.write('No memories.\n');

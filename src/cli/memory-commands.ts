@@ -57,6 +57,7 @@ function addMemoryGroup(group: Command, context: CliContext, add: Add): void {
     .option('--type <type>', 'only of this type')
     .option('--tags <tags>', 'only with all of these tags')
     .option('--project <folder>', 'only of this project')
+    .option('--forgotten', 'what was forgotten and can still be recovered, the last forgotten first')
     .option('--limit <number>', 'how many', wholeNumberArgument(1, LIST_LIMIT_MAX), LIST_LIMIT)
     .option('--offset <number>', 'leave out so many of the newest', wholeNumberArgument(0, Number.MAX_SAFE_INTEGER), 0)
     .option('--json', 'print JSON')

@@ -1,14 +1,19 @@
 import { Command, CommanderError, Option } from 'commander';
+import { addAgentCommands } from './agent-commands.ts';
 import { type CliContext, CliExit, describeFailure, EXIT } from './context.ts';
 import { addDaemonCommands } from './daemon-commands.ts';
 import { addDiffCommand } from './diff-command.ts';
 import { addExportCommand } from './export-command.ts';
 import { addImportCommand } from './import-command.ts';
 import { addLogCommand } from './log-command.ts';
+import { addMcpCommand } from './mcp-command.ts';
 import { addMemoryCommands } from './memory-commands.ts';
+import { addMessageCommands } from './message-commands.ts';
 import { addAddressOptions } from './options.ts';
 import { addReplayCommand } from './replay-command.ts';
+import { addSecretCommands } from './secret-commands.ts';
 import { addSessionCommands } from './session-commands.ts';
+import { addTokenCommands } from './token-commands.ts';
 import { addTraceCommand } from './trace-command.ts';
 import { addWorkflowCommands } from './workflow-commands.ts';
 
@@ -49,7 +54,12 @@ export function createProgram(context: CliContext): Command {
   addChatCommand(program, context);
   addSessionCommands(program, context);
   addMemoryCommands(program, context);
+  addSecretCommands(program, context);
+  addTokenCommands(program, context);
+  addAgentCommands(program, context);
+  addMessageCommands(program, context);
   addWorkflowCommands(program, context);
+  addMcpCommand(program, context);
   addReplayCommand(program, context);
   addTraceCommand(program, context);
   addDiffCommand(program, context);

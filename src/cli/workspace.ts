@@ -3,9 +3,9 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { serverUrl } from '../client/adapter.ts';
 import { createRuntimeClient, type RuntimeClient } from '../client/runtime-client.ts';
+import { readLocalToken } from '../store/local-token.ts';
 import { type DaemonInfo, readDaemonInfo } from '../store/workspace-lock.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
-import type { Environment } from './terminal.ts';
 
 const DEFAULT_RUNTIME_PORT = '7700';
 const DEFAULT_FOLDER = '.agents';
@@ -47,15 +47,24 @@ export function findRuntime(context: CliContext, flags: AddressFlags): RuntimeAd
   return { url: serverUrl('127.0.0.1', context.env.SIGNET_RUNTIME_PORT || DEFAULT_RUNTIME_PORT), given: false };
 }
 
-export function clientAt(url: string, env: Environment): RuntimeClient {
+/** SIGNET_TOKEN, else the token of the daemon that runs on the data folder; that one goes to no other address. */
+export function tokenFor(context: CliContext, url: string, path?: string): string | undefined {
+  if (context.env.SIGNET_TOKEN) return context.env.SIGNET_TOKEN;
+  const folder = workspaceFolder(context, path);
+  const daemon = findDaemon(folder);
+  const own = [daemon?.port, daemon?.runtimePort].map((port) => (daemon && port ? serverUrl(daemon.host, port) : null));
+  return own.includes(url.replace(/\/+$/, '')) ? readLocalToken(folder) : undefined;
+}
+
+export function clientAt(context: CliContext, url: string, path?: string): RuntimeClient {
   if (!/^https?:\/\//.test(url)) throw new CliExit(EXIT.usage, `the runtime's address must begin with http:// or https://, not ${url}`);
-  return createRuntimeClient({ baseUrl: url, token: env.SIGNET_TOKEN || undefined, actor: 'signet-cli' });
+  return createRuntimeClient({ baseUrl: url, token: tokenFor(context, url, path), actor: 'signet-cli' });
 }
 
 /** A client for commands that need a running runtime; they fail with `daemon_unreachable` when it does not answer. */
 export function requireClient(context: CliContext, flags: AddressFlags): RuntimeClient {
   const address = findRuntime(context, flags);
-  if (address) return clientAt(address.url, context.env);
+  if (address) return clientAt(context, address.url, flags.path);
   throw new CliExit(EXIT.failure, `no daemon runs on ${workspaceFolder(context, flags.path)}; start it with: signet start`);
 }
 

@@ -53,7 +53,7 @@ export interface AdapterClient extends RuntimeAdapter {
 }
 
 /**
- * A RuntimeAdapter wired to a daemon. Opens nothing, needs no closing.
+ * A RuntimeAdapter wired to a daemon, with the token of SIGNET_TOKEN where there is one. Opens nothing, needs no closing.
  *
  * @param daemonUrl  default SIGNET_DAEMON_URL, else SIGNET_HOST and SIGNET_PORT, else http://127.0.0.1:3850
  * @throws AppError (from each method) `daemon_unreachable`, `timeout`, `invalid_request`, `session_claimed`: a harness goes on without context
@@ -61,7 +61,13 @@ export interface AdapterClient extends RuntimeAdapter {
  */
 export function createAdapter(harness: string, daemonUrl: string = daemonUrlOf(process.env)): AdapterClient {
   const baseUrl = daemonUrl.replace(/\/+$/, '');
-  const transport: Call = createHttpTransport({ baseUrl, headers: { 'x-signet-actor': harness }, timeoutMs: SESSION_END_TIMEOUT_MS });
+  const token = process.env.SIGNET_TOKEN || undefined;
+  const transport: Call = createHttpTransport({
+    baseUrl,
+    token,
+    headers: { 'x-signet-actor': harness },
+    timeoutMs: SESSION_END_TIMEOUT_MS,
+  });
   return {
     harness,
     daemonUrl: baseUrl,

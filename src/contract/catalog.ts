@@ -36,6 +36,8 @@ export const RequestedCall = z.object({
 });
 export type RequestedCall = z.output<typeof RequestedCall>;
 
+const MessageFacts = { messageId: text, type: text, from: text, fromSession: optionalText, broadcast: z.boolean() };
+
 export const ErrorFields = { code: text, message: text };
 
 const spec = <K extends SignalKind, P extends z.ZodType>(kind: K, payload: P, description: string) => ({ kind, payload, description });
@@ -252,6 +254,8 @@ export const SIGNALS = {
       memories: count.optional(),
       memoryIds: z.array(text).optional(),
       strong: z.boolean().optional(),
+      /** Messages of other agents that stand in the inject. */
+      messages: z.array(z.object(MessageFacts)).optional(),
       summaryPrompt: optionalText,
       guidelines: optionalText,
       memoryId: optionalText,
@@ -259,6 +263,11 @@ export const SIGNALS = {
     'The hook answered.',
   ),
   'hook:error': spec('input', z.object({ hook: HookName, key: text, ...ErrorFields, durationMs: ms }), 'The hook failed or was late.'),
+  'message:received': spec(
+    'machine',
+    z.object({ turn: count, ...MessageFacts }),
+    'A message of another agent is shown to the model with this turn; its text stands in the inject of the hook.',
+  ),
   'research:start': spec('machine', z.object({ promptId: text, tools: z.array(text) }), 'The research phase begins.'),
   'research:end': spec('machine', z.object({ memories: count, tools: count, failed: count, tookMs: ms }), 'The research phase is over.'),
   'context:assembled': spec(
@@ -312,6 +321,9 @@ export const SIGNALS = {
       fallback: z.object({ provider: text, model: text }).optional(),
       durationMs: ms,
       partialChars: count,
+      /** What the provider had told before it broke off. */
+      usage: Usage.optional(),
+      costUsd: z.number().nullable().optional(),
     }),
     'The model call failed.',
   ),
@@ -356,6 +368,9 @@ export const SIGNALS = {
       durationMs: ms,
       bytes: count,
       truncated: z.boolean().optional(),
+      /** Of the sessions that the call began and waited for; counted to the session that asked. */
+      usage: Usage.optional(),
+      costUsd: z.number().nullable().optional(),
     }),
     'What a tool answered.',
   ),

@@ -1,4 +1,7 @@
 import { z } from 'zod';
+import { NewAgentName, OpenclawConfig, PolicyGroup, ReadPolicy } from './agent-config.ts';
+import { AuthConfig, SecretsConfig } from './auth-config.ts';
+import { CrossAgentConfig } from './cross-agent-config.ts';
 import { EmbeddingConfig } from './embedding-config.ts';
 import { AgentName, ToolName } from './ids.ts';
 import { ExtractionConfig, SynthesisConfig, TranscriptsConfig } from './jobs-config.ts';
@@ -161,11 +164,13 @@ export const AgentLimits = z.strictObject({
 export type AgentLimits = z.output<typeof AgentLimits>;
 
 export const AgentEntry = z.strictObject({
-  name: AgentName,
+  name: NewAgentName,
   model: z.string().optional().describe('Model of this agent'),
   provider: z.string().optional().describe('Provider of this agent'),
   skills: z.array(z.string()).optional().describe('Allowed skills; absent means all, [] means none'),
   personality: z.string().optional().describe('Path of its SOUL.md'),
+  read_policy: ReadPolicy.optional().describe('Whose global memories it sees beside its own; absent means shared: those of all agents'),
+  policy_group: PolicyGroup.optional().describe('With `read_policy: group`: sees global memories of the agents of this group'),
   limits: AgentLimits.optional().describe('Limits of this agent alone'),
   reactive: ReactiveAgent.optional().describe('What it reacts to when it takes part in a workflow'),
 });
@@ -204,7 +209,7 @@ export type HooksConfig = z.output<typeof HooksConfig>;
 
 /** Sections other Signet software reads from the same file; taken as they are. */
 const ELSEWHERE = Object.fromEntries(
-  ['configVersion', 'search', 'auth', 'git', 'features', 'update', 'home', 'services', 'harnesses', 'skills'].map((key) => [
+  ['configVersion', 'search', 'git', 'features', 'update', 'home', 'services', 'harnesses', 'skills'].map((key) => [
     key,
     z.unknown().optional(),
   ]),
@@ -218,7 +223,10 @@ export const AgentYaml = z.strictObject({
     .optional()
     .describe('Who the default agent is'),
   agents: z
-    .strictObject({ roster: z.array(AgentEntry).default([]) })
+    .strictObject({
+      roster: z.array(AgentEntry).default([]),
+      openclaw: OpenclawConfig.optional().describe('What OpenClaw is told of the roster'),
+    })
     .optional()
     .describe('Further agents'),
   workflows: z.record(WorkflowName, WorkflowEntry).optional().describe('Workflows by name'),
@@ -238,8 +246,11 @@ export const AgentYaml = z.strictObject({
       recording: RecordingConfig.prefault({}),
     })
     .prefault({}),
+  auth: AuthConfig.prefault({}).describe('Who may call'),
+  secrets: SecretsConfig.prefault({}),
   telemetry: TelemetryConfig.prefault({}),
   hooks: HooksConfig.prefault({}),
+  crossAgent: CrossAgentConfig.prefault({}).describe('Messages between agents'),
   /** Other Signet software keeps keys of its own here as well, such as pipelineV2; they are left alone. */
   memory: z
     .looseObject({

@@ -1,14 +1,20 @@
 import { z } from 'zod';
-import { AgentLimits, RuntimeConfig } from './config.ts';
+import { agentFileOperations } from './agent-files.ts';
+import { agentOperations } from './agents.ts';
+import { RuntimeConfig } from './config.ts';
 import { configOperations } from './config-operations.ts';
+import { crossAgentOperations } from './cross-agent.ts';
 import { daemonLogOperations } from './daemon-logs.ts';
+import { documentOperations } from './documents.ts';
 import { hookOperations } from './hooks.ts';
 import { AgentName } from './ids.ts';
 import { JobCounts, jobOperations } from './jobs.ts';
 import { memoryOperations } from './memory.ts';
 import { memoryLifecycleOperations } from './memory-lifecycle.ts';
 import { defineOperation } from './operation.ts';
+import { secretOperations } from './secrets.ts';
 import { synthesisOperations } from './synthesis.ts';
+import { tokenOperations } from './tokens.ts';
 import { transcriptOperations } from './transcript.ts';
 import { workflowConfigOperations } from './workflow-operations.ts';
 
@@ -35,11 +41,17 @@ export const daemonOperations = {
   ...memoryOperations,
   ...transcriptOperations,
   ...jobOperations,
+  ...agentOperations,
   ...synthesisOperations,
   ...memoryLifecycleOperations,
   ...daemonLogOperations,
   ...configOperations,
   ...workflowConfigOperations,
+  ...crossAgentOperations,
+  ...documentOperations,
+  ...agentFileOperations,
+  ...secretOperations,
+  ...tokenOperations,
   daemonHealth: defineOperation({
     ...existing,
     id: 'daemonHealth',
@@ -85,6 +97,8 @@ export const daemonOperations = {
       memories: z.int(),
       /** The index of recall; while it is being built, full-text search answers. */
       index: z.object({ state: z.enum(['building', 'ready']), memories: z.int() }),
+      /** While memories of an existing daemon are being taken over: rows that were read, and all there are. */
+      adoption: z.object({ read: z.int(), rows: z.int() }).optional(),
       embedding: z.object({
         provider: z.string(),
         model: z.string().nullable(),
@@ -110,30 +124,6 @@ export const daemonOperations = {
     output: RuntimeConfig,
     errors: ['config_invalid'],
     source: 'spec/native-runtime',
-  }),
-  listAgents: defineOperation({
-    ...existing,
-    id: 'listAgents',
-    method: 'GET',
-    path: '/api/agents',
-    tag: 'agents',
-    role: 'readonly',
-    summary: 'Agents with a folder or a place in the roster; `default` is always there.',
-    input: z.object({}),
-    output: z.object({
-      agents: z.array(
-        z.object({
-          name: AgentName,
-          model: z.string().optional(),
-          provider: z.string().optional(),
-          limits: AgentLimits.optional(),
-          source: z.string(),
-        }),
-      ),
-      count: z.int(),
-    }),
-    errors: [],
-    source: 'spec/multi-agent',
   }),
   listClaims: defineOperation({
     ...existing,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { CrossAgentMessage } from './cross-agent.ts';
 import { AgentName } from './ids.ts';
 import { MemoryFields, RecalledMemory, RecallFilters, Scope } from './memory.ts';
 import { defineOperation } from './operation.ts';
@@ -37,6 +38,15 @@ export const HookMemory = z.object({
   type: z.string(),
   importance: z.number(),
   created_at: z.string(),
+});
+
+const ShownMessage = CrossAgentMessage.pick({
+  id: true,
+  type: true,
+  fromAgentId: true,
+  fromSessionKey: true,
+  broadcast: true,
+  createdAt: true,
 });
 
 /** Lenient towards clients that exist: unknown fields are ignored. */
@@ -100,6 +110,10 @@ export const hookOperations = {
         prompt: optionalText(1_000_000),
         lastAssistantMessage: optionalText(1_000_000),
         memory_feedback: z.record(z.string(), z.number().min(-1).max(1)).optional(),
+        /** Names the turn: the same again is told the same messages of other agents, as when an answer was lost. */
+        turnKey: optionalText(600),
+        /** With turnKey: messages of earlier turns that arrived; the others are told again. */
+        heardMessages: z.array(z.string().max(64)).max(1_000).optional(),
       })
       .refine((input) => input.userMessage?.trim() || input.userPrompt?.trim() || input.prompt?.trim(), {
         path: ['userMessage'],
@@ -113,6 +127,8 @@ export const hookOperations = {
       strong: z.boolean(),
       queryTerms: z.array(z.string()),
       engine: z.string(),
+      /** Messages of other agents that stand in the inject. */
+      messages: z.array(ShownMessage).optional(),
       bypassed,
     }),
     errors: ['session_claimed'],

@@ -142,14 +142,17 @@ export const memoryLifecycleOperations = {
     ...reading,
     id: 'listMemories',
     path: '/api/memories',
-    summary: 'Memories an agent may see, newest first, page by page. Forgotten and archived ones are not among them.',
+    summary:
+      'Memories an agent may see, newest first, page by page. With forgotten=1 those that were forgotten and can still be recovered, the last forgotten first. Archived ones are never among them.',
     input: z.object({
       ...ListFilters,
+      forgotten: flag.optional(),
       limit: clampedLimit(LIST_LIMIT, LIST_LIMIT_MAX),
       offset: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
     }),
     output: z.object({
-      memories: z.array(Memory),
+      /** The times are told of forgotten memories alone; until the second one `POST /api/memory/:id/recover` brings the memory back. */
+      memories: z.array(Memory.extend({ deleted_at: z.string().optional(), recoverable_until: z.string().optional() })),
       /** Over all pages. */
       total: z.int(),
       /** Offset of the next page; null on the last one. */

@@ -192,6 +192,8 @@ export const runtimeOperations = {
     input: z.strictObject({}),
     output: z.object({
       status: z.enum(['healthy', 'degraded', 'draining']),
+      /** Why it is degraded. */
+      reasons: z.array(z.string()),
       version: z.string(),
       pid: z.int(),
       uptimeMs: z.number(),

@@ -45,6 +45,7 @@ export const sessionOperations = {
     output: Session,
     errors: [
       'unknown_agent',
+      'unknown_tool',
       'unknown_provider',
       'unknown_model',
       'id_conflict',

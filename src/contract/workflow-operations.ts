@@ -76,6 +76,7 @@ export const workflowOperations = {
       'invalid_expression',
       'invalid_pattern',
       'unknown_agent',
+      'unknown_tool',
       'unknown_provider',
       'unknown_model',
       'id_conflict',

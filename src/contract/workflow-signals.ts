@@ -104,6 +104,17 @@ export const WORKFLOW_SIGNALS = {
     z.object({ agent: text, trigger: text, signal: text, reason: SkipReason, message: text.optional() }),
     'An agent does not work on a signal it listens to, and why.',
   ),
+  'budget:exceeded': spec(
+    'machine',
+    z.object({
+      scope: z.enum(['workflow', 'agent']),
+      agent: text.optional(),
+      kind: z.enum(['activations', 'tokens', 'usd']),
+      used: z.number().min(0),
+      limit: z.number().min(0),
+    }),
+    'A limit of the run, or of one of its agents, has refused work for the first time.',
+  ),
   'agent:completed': spec(
     'machine',
     z.object({
@@ -141,7 +152,7 @@ export const STATE_CHANGED = {
 };
 
 /** First segments that agents cannot use for names of their own. */
-const RESERVED = new Set(['daemon', 'supervisor', 'session', 'workflow', 'agent', 'state']);
+const RESERVED = new Set(['daemon', 'supervisor', 'session', 'workflow', 'agent', 'budget', 'state']);
 
 /** May an agent declare this name? */
 export function isCustomName(name: string): boolean {

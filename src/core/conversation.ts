@@ -22,6 +22,8 @@ export interface UserEntry extends EntryBase {
   readonly attachments: readonly Attachment[];
   /** What the research phase found for this prompt; stands before it. */
   readonly context: string;
+  /** Ids of the messages of other agents that stand in the context; absent when there are none. */
+  readonly messages?: readonly string[];
   /** JSON Schema the answer must fit. */
   readonly outputSchema?: Metadata;
 }
@@ -154,7 +156,9 @@ function foldHook(conversation: Conversation, payload: PayloadOf<'hook:end'>): C
       return { ...conversation, system: [conversation.system, payload.inject].filter(Boolean).join('\n\n') };
     case 'user-prompt-submit':
       // The hook of a turn that was given up may answer in the next one.
-      return payload.inject && payload.key === `t${conversation.turn}.hook` ? addContext(conversation, payload.inject) : conversation;
+      return payload.inject && payload.key === `t${conversation.turn}.hook`
+        ? addMessages(addContext(conversation, payload.inject), payload.messages)
+        : conversation;
     case 'pre-compaction':
       return { ...conversation, summaryPrompt: [payload.summaryPrompt, payload.guidelines].filter(Boolean).join('\n\n') };
     default:
@@ -243,6 +247,14 @@ function addContext(conversation: Conversation, text: string): Conversation {
   const context = [entry.context, text].filter(Boolean).join('\n\n');
   const digest = hash('sha256', conversation.digest + context, 'base64url');
   return { ...conversation, digest, entries: conversation.entries.with(index, { ...entry, context }) };
+}
+
+/** Beside the context they stand in, so that the next turn can say that they arrived. */
+function addMessages(conversation: Conversation, messages: PayloadOf<'hook:end'>['messages']): Conversation {
+  const index = conversation.entries.findLastIndex((entry) => entry.role === 'user');
+  const entry = conversation.entries[index];
+  if (!messages?.length || entry?.role !== 'user') return conversation;
+  return { ...conversation, entries: conversation.entries.with(index, { ...entry, messages: messages.map(({ messageId }) => messageId) }) };
 }
 
 function pushDenied(conversation: Conversation, id: string, output: string, signal: SignalFacts): Conversation {

@@ -11,7 +11,8 @@ const SECRET_NAMES = new Set(
   [...SECRET_FIELDS, 'api_key', 'apikey', 'access_token', 'cookie', 'set-cookie', 'x-api-key'].map((name) => name.toLowerCase()),
 );
 /** Keys and tokens as providers write them, wherever they stand in a text. */
-const SECRET_TEXT = /\b(?:sk|pk|rk|ghp|gho|ghs|xox[abp])[-_][A-Za-z0-9_-]{16,}|\bBearer\s+[A-Za-z0-9._~+/-]{8,}=*/g;
+const SECRET_TEXT =
+  /\b(?:sk|pk|rk|ghp|gho|ghs|xox[abp])[-_][A-Za-z0-9_-]{16,}|\bsignet_[a-z0-9]{5,12}_[A-Za-z0-9_-]{43}|\bBearer\s+[A-Za-z0-9._~+/-]{8,}=*/g;
 
 /** The text without keys and tokens, at most TEXT_CHARS_MAX characters long. */
 export function redactText(text: string): string {

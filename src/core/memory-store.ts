@@ -8,6 +8,10 @@ declare const madeByScopeOf: unique symbol;
 export interface Reader {
   /** Null sees global memories only. */
   readonly agentId: string | null;
+  /** Agents whose global memories it sees; undefined means all. Set by the store, from the policies of the roster. */
+  readonly circle?: readonly string[] | undefined;
+  /** Agents whose global memories recall counts apart, because some reader sees only some of them. */
+  readonly apart?: readonly string[];
   readonly [madeByScopeOf]: true;
 }
 
@@ -142,7 +146,12 @@ export interface MemoryPage {
   readonly filter: MemoryFilter;
   readonly limit: number;
   readonly offset: number;
+  /** Only what was forgotten and can still be recovered, the last forgotten first. */
+  readonly forgotten?: boolean;
 }
+
+/** A memory of a list; the times are told of forgotten ones alone. */
+export type ListedMemory = Memory & { readonly deleted_at?: string; readonly recoverable_until?: string };
 
 export interface Ranking {
   readonly limit: number;
@@ -154,7 +163,7 @@ export interface Ranking {
 }
 
 /**
- * Memories of all agents. Deleted and archived ones are never returned; what the reader may not see does not exist for it.
+ * Memories of all agents. Deleted ones are returned by `list` alone, when it is asked for them, archived ones never; what the reader may not see does not exist for it.
  * An acknowledged write survives loss of power. Every method throws AppError `storage_failed` or `storage_corrupt` when the store is at fault.
  */
 export interface MemoryStore {
@@ -164,8 +173,8 @@ export interface MemoryStore {
   /** Best first: importance × (1 − bias) + recency × bias, recency = 1 / (1 + age in days). @source spec/hooks */
   ranked(reader: Reader, ranking: Ranking): Promise<Memory[]>;
   get(reader: Reader, id: string): Promise<Memory | undefined>;
-  /** Newest first, then by id; `total` and `critical` (importance 0.9 and more) count all that fit the filter. */
-  list(reader: Reader, page: MemoryPage): Promise<{ memories: Memory[]; total: number; critical: number }>;
+  /** Newest first, then by id; `total` and `critical` (importance 0.9 and more) count all that fit the filter, `embedded` all with a vector. */
+  list(reader: Reader, page: MemoryPage): Promise<{ memories: ListedMemory[]; total: number; critical: number; embedded: number }>;
   /** Authors of the memories a reader may see, in alphabetical order. */
   authors(reader: Reader, filter: MemoryFilter): Promise<string[]>;
   /** Oldest first; empty when the reader cannot see the memory. `limit` keeps the newest entries. */

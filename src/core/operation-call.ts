@@ -1,4 +1,5 @@
 import type { InputOf, Operation, OutputOf, ParsedInputOf } from '../contract/operation.ts';
+import type { Caller } from './caller.ts';
 
 /** What a handler may know of a request besides its validated input. */
 export interface RequestContext {
@@ -10,6 +11,15 @@ export interface RequestContext {
   readonly signal: AbortSignal;
   /** Lower-case request header, undefined when absent. */
   header(name: string): string | undefined;
+  /** Whose token it is; undefined where none is asked for: such a caller may do everything. */
+  readonly caller?: Caller | undefined;
+  /**
+   * Rights of this caller to another operation than the one it called: its role, and the agent and project of its token.
+   *
+   * @returns the input as the caller may send it, agent and project filled in
+   * @throws AppError `forbidden`
+   */
+  readonly admit?: ((operation: Operation, input: Readonly<Record<string, unknown>>) => Promise<Record<string, unknown>>) | undefined;
   readonly reply: {
     /** Another 2xx than the operation's own. */
     status(code: number): void;

@@ -68,6 +68,8 @@ export interface CompletionOptions {
   readonly idempotencyKey?: string;
   /** Closes the socket. */
   readonly signal?: AbortSignal;
+  /** Called with what is used so far whenever the stream tells it; a call that breaks off is counted by the last one. */
+  readonly onUsage?: (usage: Usage) => void;
 }
 
 export interface CompletionResult {

@@ -1,3 +1,5 @@
+import type { Usage } from '../contract/provider.ts';
+
 /** What a session asks of a child session. */
 export interface SpawnWish {
   /** Session that asks. */
@@ -12,6 +14,8 @@ export interface SpawnWish {
   readonly wait: boolean;
   /** Longest wait for the answer. */
   readonly timeoutMs: number;
+  /** Told what a child that was waited for has used. */
+  readonly used?: (usage: Usage, costUsd: number | null) => void;
 }
 
 export interface SpawnedSession {

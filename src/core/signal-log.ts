@@ -141,6 +141,8 @@ export interface SignalLog {
   purge(stream: string): Promise<void>;
   /** Share of the room for waiting writes that is taken, 0 to 1; beyond it appends are refused as `overloaded`. */
   pressure(): number;
+  /** Why the last write failed; null since one has succeeded. */
+  writeFault(): string | null;
   /** Waits for what was queued, then closes the files. */
   close(): Promise<void>;
 }

@@ -1,3 +1,4 @@
+import type { Usage } from '../contract/provider.ts';
 import type { ToolClass } from '../contract/tool.ts';
 
 /**
@@ -17,6 +18,8 @@ export interface ToolContext {
   readonly signal: AbortSignal;
   /** Shown live, never stored. */
   progress(message: string, fraction?: number): void;
+  /** What sessions of the call's own have used; counted to the session that asked. */
+  used?(usage: Usage, costUsd: number | null): void;
 }
 
 /** @source spec/native-runtime, "Tool" */

@@ -2,7 +2,9 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Document, isAlias, isMap, isNode, isPair, isScalar, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { AgentYaml } from '../contract/config.ts';
+import { unknownSkills } from '../core/agent-skills.ts';
 import { AppError } from '../core/errors.ts';
+import { skillPool } from './agent-skills.ts';
 import { keysAt, nearestKey } from './agent-yaml-keys.ts';
 
 /** Looked for in this order; the first one counts. */
@@ -11,6 +13,8 @@ export const CONFIG_FILES = ['agent.yaml', 'AGENT.yaml', 'config.yaml'] as const
 const CONFIG_BYTES_MAX = 1_048_576;
 /** Aliases a file may resolve, against files that unfold to gigabytes. */
 const ALIASES_MAX = 100;
+/** Skills that are named when one is unknown. */
+const SKILLS_TOLD_MAX = 20;
 
 export interface LoadedAgentYaml {
   /** Absolute path; null when there is none and the defaults hold. */
@@ -46,18 +50,33 @@ export function readAgentYaml(folder: string): LoadedAgentYaml {
   const name = names[0];
   if (name === undefined) return { file: null, config: AgentYaml.parse({}), problems: [] };
   const file = join(folder, name);
-  const source = parse(name, readText(file, name));
+  const { config, problems } = checkAgentYaml(folder, name, readText(file, name));
+  const ignored = names.slice(1).filter((other) => statSync(join(folder, other)).ino !== statSync(file).ino);
+  return { file, config, problems: [...ignored.map((other) => `${other} is ignored because ${name} is there`), ...problems] };
+}
+
+/**
+ * The same of a text that is about to become the configuration of a workspace.
+ *
+ * @param name  of its file, for messages
+ * @throws AppError config_invalid
+ */
+export function checkAgentYaml(folder: string, name: string, text: string): Pick<LoadedAgentYaml, 'config' | 'problems'> {
+  const source = parse(name, text);
   const value = withoutNulls(toValue(source) ?? {});
   const checked = AgentYaml.safeParse(value);
   if (!checked.success) throw invalid(inOrder(checked.error.issues.flatMap((issue) => describe(source, issue))));
-  const repeated = repeatedNames(source, checked.data);
-  if (repeated.length > 0) throw invalid(repeated);
-  const ignored = names.slice(1).filter((other) => statSync(join(folder, other)).ino !== statSync(file).ino);
-  const problems = [
-    ...ignored.map((other) => `${other} is ignored because ${name} is there`),
-    ...source.document.warnings.map((warning) => `${at(source, warning.pos[0])} ${firstLine(warning.message)}`),
+  const pool = skillPool(folder);
+  const unknown = absentSkills(source, checked.data, pool ?? []);
+  const findings = [
+    ...repeatedNames(source, checked.data),
+    ...(pool === undefined ? [] : unknown),
+    ...strangeBindings(source, checked.data),
   ];
-  return { file, config: checked.data, problems };
+  if (findings.length > 0) throw invalid(inOrder(findings));
+  const warnings = source.document.warnings.map((warning) => `${at(source, warning.pos[0])} ${firstLine(warning.message)}`);
+  // Without a pool nothing can be said to be missing from it; it may be on its way.
+  return { config: checked.data, problems: [...warnings, ...(pool === undefined ? unknown : []).map(({ detail }) => detail)] };
 }
 
 function readText(file: string, name: string): string {
@@ -150,9 +169,33 @@ function repeatedNames(source: Source, config: AgentYaml): Finding[] {
     const path = ['agents', 'roster', index, 'name'];
     const isRepeated = seen.has(agent.name);
     seen.add(agent.name);
-    if (!isRepeated) return [];
-    return [{ pointer: pointerOf(path), detail: `${position(source, path)} ${where(path)}: the name "${agent.name}" is taken already` }];
+    return isRepeated ? [finding(source, path, `the name "${agent.name}" is taken already`)] : [];
   });
+}
+
+/** An allow-list that names a skill nobody has was meant to allow another one. */
+function absentSkills(source: Source, config: AgentYaml, pool: readonly string[]): Finding[] {
+  const known = pool.length === 0 ? 'there are no skills in skills/' : `skills in skills/: ${pool.slice(0, SKILLS_TOLD_MAX).join(', ')}`;
+  return (config.agents?.roster ?? []).flatMap((agent, index) =>
+    unknownSkills(pool, agent.skills).map((skill) => {
+      const path = ['agents', 'roster', index, 'skills', (agent.skills ?? []).indexOf(skill)];
+      return finding(source, path, `no skill "${skill}"; ${known}`);
+    }),
+  );
+}
+
+/** A binding to nobody would leave a chat without an answer. */
+function strangeBindings(source: Source, config: AgentYaml): Finding[] {
+  const names = (config.agents?.roster ?? []).map(({ name }) => name);
+  return (config.agents?.openclaw?.bindings ?? []).flatMap(({ agent }, index) => {
+    const path = ['agents', 'openclaw', 'bindings', index, 'agent'];
+    const known = `agents of the roster: ${names.join(', ') || 'none'}`;
+    return names.includes(agent) ? [] : [finding(source, path, `no agent "${agent}"; ${known}`)];
+  });
+}
+
+function finding(source: Source, path: Path, text: string): Finding {
+  return { pointer: pointerOf(path), detail: `${position(source, path)} ${where(path)}: ${text}` };
 }
 
 function where(path: Path): string {

@@ -12,6 +12,7 @@ export const RELOADED = [
   'agents',
   'workflows',
   'hooks',
+  'crossAgent',
   'memory',
   'daemon.logLevel',
   'runtime.approvals',

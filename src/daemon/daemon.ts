@@ -1,15 +1,20 @@
 import { join } from 'node:path';
+import type { AuthMode } from '../contract/auth-config.ts';
 import { embeddingOf } from '../contract/config.ts';
 import type { DaemonOperations } from '../contract/daemon.ts';
+import { followPolicies } from '../core/agent-policy.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Embedder } from '../core/embedder.ts';
 import type { ModelFor } from '../core/job.ts';
 import { createLogBook, type LogBook, recordingLogger } from '../core/log-book.ts';
 import type { Logger } from '../core/logger.ts';
+import type { TokenBook } from '../core/token.ts';
 import type { SseHandler } from '../http/server.ts';
 import { type OpenedMemoryStores, openMemoryStores } from '../store/memory-store.ts';
+import { type LazyAgentSync, startAgentSync } from './agent-sync-start.ts';
 import type { LoadedAgentYaml } from './agent-yaml.ts';
 import { createLiveConfig, type LiveConfig } from './config-live.ts';
+import { createPeerNews } from './cross-agent-news.ts';
 import { createBackground } from './job-background.ts';
 import { streamLogs } from './log-handlers.ts';
 import { createMeaning } from './memory-meaning.ts';
@@ -30,13 +35,20 @@ export interface DaemonOptions {
   readonly openapi: DaemonDeps['openapi'];
   /** The model for background work; without one its jobs wait. */
   readonly modelFor?: ModelFor;
+  /** Mode local when left out. */
+  readonly auth?: { readonly mode: AuthMode; readonly tokens: () => Promise<TokenBook> };
+  /** For commands that are run with secrets; the process's own when left out. */
+  readonly env?: NodeJS.ProcessEnv;
   /** Turns texts into vectors; without one, recall goes by words alone. */
   readonly embedder?: Embedder;
 }
 
 export interface Daemon {
   readonly handlers: DaemonHandlers;
-  readonly streams: { readonly streamLogs: SseHandler<DaemonOperations['streamLogs']> };
+  readonly streams: {
+    readonly streamLogs: SseHandler<DaemonOperations['streamLogs']>;
+    readonly streamAgentMessages: SseHandler<DaemonOperations['streamAgentMessages']>;
+  };
   /** The configuration in force, which follows the file once background work has begun. */
   readonly live: LiveConfig;
   /** Begin with the background work: until then it is only queued. */
@@ -61,59 +73,84 @@ export function openDaemon(options: DaemonOptions): Daemon {
   const log = options.logs ? options.log : recordingLogger(options.log, logs);
   const live = createLiveConfig({ folder, loaded, log });
   const memoryDb = join(folder, 'data', 'memory.db');
-  const { memories: kept, claims, sessions, transfer, vectors, close, ...left } = openStores(folder, memoryDb, clock, log);
+  const { memories: kept, close, ...stores } = openStores({ folder, memoryDb, clock, log }, loaded);
   for (const problem of loaded.problems) log.warn({ file: loaded.file }, problem);
   const config = loaded.config;
   const { timeoutMs } = embeddingOf(config);
-  const meaning = createMeaning({ memories: kept, vectors, embedder: options.embedder, timeoutMs, clock, log });
+  const meaning = createMeaning({ memories: kept, vectors: stores.vectors, embedder: options.embedder, timeoutMs, clock, log });
   const { memories } = meaning;
-  const background = createBackground({ ...left, memories, folder, config, clock, log, modelFor: options.modelFor ?? (() => undefined) });
+  const background = createBackground({ ...stores, memories, folder, config, clock, log, modelFor: options.modelFor ?? (() => undefined) });
+  const peers = { presence: stores.presence, messages: stores.messages(() => config.crossAgent), news: createPeerNews() };
   const handlers = createDaemonHandlers({
+    ...stores,
+    ...peers,
     background,
     live,
     logs,
     meaning,
     lineage: background.lineage,
-    jobs: left.jobs,
     folder,
     memoryDb,
     loaded,
     config,
     memories,
-    claims,
-    sessions,
-    transfer,
-    vectors,
     clock,
     log,
     info,
     openapi,
+    ...authOf(options),
   });
-  const upkeep = createUpkeep({ memories, claims, sessions, lineage: background.lineage, clock, log });
+  let agentSync: LazyAgentSync | undefined;
+  const upkeep = createUpkeep({ ...stores, ...peers, memories, lineage: background.lineage, clock, log });
   return {
     handlers,
-    streams: { streamLogs: (input, context, sse) => streamLogs({ logs }, input, context, sse) },
+    streams: streamsOf(logs, peers),
     live,
     startBackground() {
       background.start();
       upkeep.start();
       meaning.start();
       live.watch();
+      agentSync ??= startAgentSync({ folder, config, home: options.env?.HOME ?? options.env?.USERPROFILE, log, live });
     },
     async stopBackground() {
       live.close();
-      await Promise.all([background.stop(), upkeep.stop(), meaning.stop()]);
+      await Promise.all([agentSync?.close(), background.stop(), upkeep.stop(), meaning.stop()]);
     },
     close,
   };
 }
 
-function openStores(folder: string, memoryDb: string, clock: Clock, log: Logger): OpenedMemoryStores {
-  const stores = openMemoryStores(memoryDb, clock, join(folder, EXISTING_DB));
-  const { adopted } = stores;
+function streamsOf(logs: LogBook, peers: Pick<DaemonDeps, 'presence' | 'messages' | 'news'>): Daemon['streams'] {
+  return {
+    streamLogs: (input, context, sse) => streamLogs({ logs }, input, context, sse),
+    streamAgentMessages: async (input, context, sse) =>
+      (await import('./cross-agent-stream.ts')).streamAgentMessages(peers, input, context, sse),
+  };
+}
+
+function authOf({ auth, env = process.env, folder: workspace, clock }: DaemonOptions): Pick<DaemonDeps, 'env' | 'authMode' | 'tokens'> {
+  const open = async () => (await import('../store/token-store.ts')).createTokenStore({ workspace, clock });
+  return { env, authMode: auth?.mode ?? 'local', tokens: auth?.tokens ?? open };
+}
+
+/** One and the same list, so that nothing has changed when it is asked for again. */
+const NOBODY: readonly [] = [];
+
+function openStores(
+  { folder, memoryDb, clock, log }: { folder: string; memoryDb: string; clock: Clock; log: Logger },
+  loaded: LoadedAgentYaml,
+): OpenedMemoryStores {
+  const policies = followPolicies(() => loaded.config.agents?.roster ?? NOBODY);
+  const stores = openMemoryStores(memoryDb, clock, join(folder, EXISTING_DB), policies);
+  const { adoption } = stores;
   const about = { category: 'memory', file: EXISTING_DB };
-  if (adopted && 'fault' in adopted)
-    log.error({ ...about, err: adopted.fault }, 'the memories of the existing daemon could not be taken over; the next start tries again');
-  else if (adopted) log.info({ ...about, ...adopted }, 'the memories of the existing daemon were taken over');
+  if (adoption?.progress)
+    log.info({ ...about, ...adoption.progress }, 'the memories of the existing daemon are being taken over; /api/status says how far');
+  adoption?.whenOver((end) => {
+    if ('fault' in end)
+      log.error({ ...about, err: end.fault }, 'the memories of the existing daemon could not be taken over; the next start tries again');
+    else log.info({ ...about, ...end }, 'the memories of the existing daemon were taken over');
+  });
   return stores;
 }

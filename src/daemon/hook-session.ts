@@ -7,6 +7,7 @@ import type { Logger } from '../core/logger.ts';
 import type { ClaimStore, Reader, RuntimePath, SessionLine } from '../core/memory-store.ts';
 import { ownerOf, scopeOf } from '../core/memory-store.ts';
 import type { Handler, RequestContext } from '../core/operation-call.ts';
+import type { PeerNews } from './cross-agent-news.ts';
 
 const PREFIX = 'session:';
 
@@ -45,6 +46,8 @@ export interface HookSpec<K extends HookId> {
   readonly answer: (input: HookInput<K>, session: HookSession, context: RequestContext) => Promise<HookOutput<K>>;
   /** `renew` for session-start, `end` for session-end; every other hook refreshes the claim or takes a free one. */
   readonly claim?: 'renew' | 'end';
+  /** With `end`: false when the session goes on all the same, and keeps its claim. */
+  readonly isOver?: (input: HookInput<K>) => boolean;
 }
 
 /** `session:abc` and `abc` are the same session. */
@@ -66,7 +69,7 @@ export function agentOfKey(key: string | undefined): string | undefined {
  * @source spec/hooks, "Per-Session Bypass"
  */
 export function createHook<K extends HookId>(
-  { claims, log }: { readonly claims: ClaimStore; readonly log: Logger },
+  { claims, log, news }: { readonly claims: ClaimStore; readonly log: Logger; readonly news: Pick<PeerNews, 'tell'> },
   hook: K,
   spec: HookSpec<K>,
 ): Handler<HookOperations[K]> {
@@ -76,6 +79,8 @@ export function createHook<K extends HookId>(
     const noHooks = context.header('x-signet-no-hooks') === '1';
     const settled = await settle(claims, { caller, context, noHooks, claim: spec.claim });
     const { session } = settled;
+    // A claim that was just taken for the first time.
+    if (settled.claim?.claimedAt === settled.claim?.lastSeenAt) news.tell();
     // A session may begin bypassed: then its very first hook is silent as well.
     const claim = caller.bypass && settled.claim ? await claims.setBypass(settled.claim.key, true) : settled.claim;
     const bypassed = claim?.bypassed ?? false;
@@ -86,7 +91,10 @@ export function createHook<K extends HookId>(
       return await spec.answer(input, session, context);
     } finally {
       // Whatever happened above: an ended session must not block its key. Others under the same key go on, bypassed if they were.
-      if (spec.claim === 'end' && key !== undefined) await claims.release(key, caller.holder);
+      if (spec.claim === 'end' && key !== undefined && (spec.isOver?.(input) ?? true)) {
+        await claims.release(key, caller.holder);
+        news.tell();
+      }
     }
   };
 }

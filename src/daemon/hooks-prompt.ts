@@ -3,6 +3,7 @@ import { QUERY_CHARS_MAX, RECALL_LIMIT_MAX, type RecalledMemory } from '../contr
 import { ownerOf, type Recalled } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import { searchText, withoutEnvelopes } from '../core/prompt-text.ts';
+import { messagesFor } from './cross-agent-hook.ts';
 import { type HookDeps, hookMemory } from './hook-deps.ts';
 import { createHook, type HookInput, type HookSession } from './hook-session.ts';
 import { MEMORIES_NOTE, NO_STRONG_MATCH, TURN_GUIDANCE } from './hook-texts.ts';
@@ -30,7 +31,12 @@ export function createPromptHooks(deps: HookDeps): PromptHooks {
   return {
     hookUserPromptSubmit: createHook(deps, 'hookUserPromptSubmit', {
       silent: () => ({ inject: '', memoryCount: 0, memories: [], strong: false, queryTerms: [], engine: 'none' }),
-      answer: (input, session) => submitPrompt(deps, session, input),
+      answer: async (input, session, context) => {
+        const answer = await submitPrompt(deps, session, input);
+        // Last: what is noted as shown is on its way.
+        const { text, shown } = await messagesFor(deps.messages, session, input, deps.config.crossAgent.injectCharsMax, context.signal);
+        return shown.length === 0 ? answer : { ...answer, inject: `${answer.inject}\n\n${text}`, messages: shown };
+      },
     }),
   };
 }

@@ -2,6 +2,7 @@ import type { hookOperations } from '../contract/hooks.ts';
 import type { Memory } from '../contract/memory.ts';
 import { ownerOf, type TranscriptTurn } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
+import { peerLines } from './cross-agent-peers.ts';
 import { type HookDeps, hookMemory } from './hook-deps.ts';
 import { createHook, type HookInput, type HookSession } from './hook-session.ts';
 import { MEMORIES_NOTE, MEMORY_CHECK_LOOP } from './hook-texts.ts';
@@ -19,6 +20,7 @@ const BUDGET_CHARS = {
   recentContext: 1_200,
   summary: 700,
   tail: 500,
+  peers: 250,
 } as const;
 const MEMORY_LINE_CHARS_MAX = 400;
 /** The last words of a session that a later one may start from, in characters. */
@@ -26,6 +28,9 @@ const TAIL_CHARS_MAX = 2_000;
 const TAIL_LINE_CHARS_MAX = 400;
 /** Harnesses end a session with this reason when the user throws it away. */
 const REASON_CLEAR = 'clear';
+
+/** Harnesses that call session-end after every turn. */
+const ENDING_EACH_TURN: ReadonlySet<string> = new Set(['openclaw']);
 
 type SessionHooks = Pick<Handlers<typeof hookOperations>, 'hookSessionStart' | 'hookSessionEnd'>;
 
@@ -39,8 +44,9 @@ export function createSessionHooks(deps: HookDeps): SessionHooks {
     }),
     hookSessionEnd: createHook(deps, 'hookSessionEnd', {
       claim: 'end',
+      isOver: (input) => !isTurnEnd(input),
       silent: () => ({ memoriesSaved: 0 }),
-      answer: (input, session) => endSession(deps, session, input),
+      answer: async (input, session) => (isTurnEnd(input) ? { memoriesSaved: 0 } : endSession(deps, session, input)),
     }),
   };
 }
@@ -49,6 +55,7 @@ async function startSession(deps: HookDeps, session: HookSession, input: HookInp
   const { includeIdentity, includeRecentContext, recallLimit, recencyBias, candidatePoolLimit, maxInjectChars } =
     deps.config.hooks.sessionStart;
   const identity = loadIdentity(deps, ownerOf(session.reader));
+  for (const warning of identity.warnings) deps.log.warn({ agent: ownerOf(session.reader), warning }, 'an identity file is damaged');
   const checkpoint = session.line && (await deps.sessions.resume(session.line, input.resume ?? false));
   const prompts = session.line && (await deps.lineage.checkpoint(session.line));
   const parent = { key: session.parentKey, harnessAgentId: input.harnessAgentId };
@@ -68,6 +75,7 @@ async function startSession(deps: HookDeps, session: HookSession, input: HookInp
     { heading: 'Recent Context', text: recentContext ?? '', charsMax: BUDGET_CHARS.recentContext },
     { heading: 'Checkpoint', text: quoted(checkpoint?.summary ?? ''), charsMax: BUDGET_CHARS.summary },
     { heading: 'Where The Last Session Ended', text: quoted(prompts ?? checkpoint?.tail ?? ''), charsMax: BUDGET_CHARS.tail },
+    { heading: 'Other Sessions On This Project', text: await peerLines(deps.presence, session), charsMax: BUDGET_CHARS.peers },
     { heading: 'Memory Check Loop', text: MEMORY_CHECK_LOOP, charsMax: MEMORY_CHECK_LOOP.length },
   ];
   const inject = cutText(packSections(sections, maxInjectChars), maxInjectChars);
@@ -102,6 +110,11 @@ async function noteShown(deps: HookDeps, session: HookSession, shown: readonly M
   if (!session.line || shown.length === 0) return;
   const hits = shown.map((memory) => ({ memoryId: memory.id, score: 0, injected: true }));
   await deps.sessions.recordHits(session.line, hits);
+}
+
+/** The session goes on: its claim, its bypass and what it was shown are kept until it falls silent, or ends with a transcript or a reason. */
+function isTurnEnd({ harness, reason, transcript, transcriptPath }: HookInput<'hookSessionEnd'>): boolean {
+  return ENDING_EACH_TURN.has(harness.toLowerCase()) && reason === undefined && transcript === undefined && transcriptPath === undefined;
 }
 
 /** Raw turns first; what a model makes of them comes later, from the queue. */

@@ -22,6 +22,10 @@ export interface Identity {
   readonly files: Readonly<Partial<Record<IdentityFile, string>>>;
   /** Where each came from: the agent's own folder or the workspace's. */
   readonly origins: Readonly<Partial<Record<IdentityFile, 'agent' | 'workspace'>>>;
+  /** Path of each within the workspace. */
+  readonly paths: Readonly<Partial<Record<IdentityFile, string>>>;
+  /** Files that are damaged or too long, and what was made of them. */
+  readonly warnings: readonly string[];
 }
 
 export interface IdentityOptions {
@@ -29,16 +33,21 @@ export interface IdentityOptions {
   readonly config: AgentYaml;
 }
 
-interface CachedFile {
-  readonly stamp: string;
+interface ReadText {
   readonly text: string | undefined;
+  /** What is wrong with it, to be said behind its path. */
+  readonly problem: string | undefined;
+}
+
+interface CachedFile extends ReadText {
+  readonly stamp: string;
 }
 
 const cache = new Map<string, CachedFile>();
 
 /**
  * The identity of an agent: each file from `agents/<name>/`, else from the workspace itself. A file that leads out of the workspace by a
- * symbolic link is taken as absent, as is a folder or a pipe. Invalid UTF-8 is replaced. Files are read again only when they change.
+ * symbolic link is taken as absent, as is a folder or a pipe. Invalid UTF-8 is replaced, with a warning. Files are read again only when they change.
  *
  * Synchronous: asking the file system about a local file costs less than handing the question to another thread.
  *
@@ -49,16 +58,25 @@ export function loadIdentity({ folder, config }: IdentityOptions, agent: string 
   if (!AgentName.safeParse(agent).success) throw new AppError('invalid_request', { detail: `${JSON.stringify(agent)} is no agent name` });
   const files: Partial<Record<IdentityFile, string>> = {};
   const origins: Partial<Record<IdentityFile, 'agent' | 'workspace'>> = {};
+  const paths: Partial<Record<IdentityFile, string>> = {};
+  const warnings: string[] = [];
   const entry = config.agents?.roster.find((candidate) => candidate.name === agent);
+  // MEMORY.md of the workspace is made of what all agents remember: an agent that may not read that does not inherit it.
+  const inheritsMemory = agent === DEFAULT_AGENT || (entry?.read_policy ?? 'shared') === 'shared';
   for (const name of IDENTITY_FILES) {
-    const personality = name === 'SOUL.md' && entry?.personality ? readIdentityFile(folder, entry.personality) : undefined;
-    const own = personality ?? readIdentityFile(folder, join('agents', agent, name));
-    const text = own ?? readIdentityFile(folder, name);
-    if (text === undefined) continue;
-    files[name] = text;
-    origins[name] = own === undefined ? 'workspace' : 'agent';
+    const own = [...(name === 'SOUL.md' && entry?.personality ? [entry.personality] : []), join('agents', agent, name)];
+    const shared = name === 'MEMORY.md' && !inheritsMemory ? [] : [name];
+    for (const path of [...own, ...shared]) {
+      const { text, problem } = readIdentityFile(folder, path);
+      if (problem !== undefined) warnings.push(`${path} ${problem}`);
+      if (text === undefined) continue;
+      files[name] = text;
+      origins[name] = own.includes(path) ? 'agent' : 'workspace';
+      paths[name] = path;
+      break;
+    }
   }
-  return { ...nameOf(agent, config, files['IDENTITY.md'], origins['IDENTITY.md']), files, origins };
+  return { ...nameOf(agent, config, files['IDENTITY.md'], origins['IDENTITY.md']), files, origins, paths, warnings };
 }
 
 /** Names of agents that have a folder, sorted. */
@@ -91,26 +109,28 @@ function line(text: string | undefined, charsMax: number): string | undefined {
   return text?.replace(/\s+/g, ' ').trim().slice(0, charsMax) || undefined;
 }
 
-function readIdentityFile(folder: string, path: string): string | undefined {
+const ABSENT: ReadText = { text: undefined, problem: undefined };
+
+function readIdentityFile(folder: string, path: string): ReadText {
   const file = resolve(folder, path);
-  if (!isWithin(resolve(folder), file)) return undefined;
+  if (!isWithin(resolve(folder), file)) return ABSENT;
   try {
     return readCached(folder, file);
   } catch {
-    return undefined; // Unreadable, or gone between two looks: a poorer identity, not a session that cannot start.
+    return ABSENT; // Unreadable, or gone between two looks: a poorer identity, not a session that cannot start.
   }
 }
 
-function readCached(folder: string, file: string): string | undefined {
+function readCached(folder: string, file: string): ReadText {
   const stats = statSync(file, { throwIfNoEntry: false });
-  if (!stats?.isFile()) return undefined;
+  if (!stats?.isFile()) return ABSENT;
   const stamp = `${stats.dev}:${stats.ino}:${stats.mtimeMs}:${stats.size}`;
   const known = cache.get(file);
-  if (known?.stamp === stamp) return known.text;
+  if (known?.stamp === stamp) return known;
   if (cache.size >= CACHED_FILES_MAX) cache.clear();
-  const text = isWithin(realpathSync(folder), realpathSync(file)) ? readStart(file, stats) : undefined;
-  cache.set(file, { stamp, text });
-  return text;
+  const read = isWithin(realpathSync(folder), realpathSync(file)) ? readStart(file, stats) : ABSENT;
+  cache.set(file, { stamp, ...read });
+  return read;
 }
 
 function isWithin(folder: string, file: string): boolean {
@@ -118,15 +138,26 @@ function isWithin(folder: string, file: string): boolean {
   return path !== '' && !path.startsWith('..') && !isAbsolute(path);
 }
 
-function readStart(file: string, stats: Stats): string | undefined {
+function readStart(file: string, stats: Stats): ReadText {
   const buffer = Buffer.alloc(Math.min(stats.size, IDENTITY_BYTES_MAX));
   const handle = openSync(file, 'r');
   try {
     const bytes = readSync(handle, buffer, 0, buffer.length, 0);
     // `stream` keeps back a character cut in half at the limit instead of showing it as damaged.
-    const text = new TextDecoder().decode(buffer.subarray(0, bytes), { stream: stats.size > bytes });
-    return text.trim() || undefined;
+    const isCut = stats.size > bytes;
+    const { text, isDamaged } = decode(buffer.subarray(0, bytes), isCut);
+    const damage = isDamaged ? 'is not valid UTF-8: what cannot be read stands as \uFFFD' : undefined;
+    const cut = isCut ? `has ${stats.size} bytes: the first ${IDENTITY_BYTES_MAX} count` : undefined;
+    return { text: text.trim() || undefined, problem: damage ?? cut };
   } finally {
     closeSync(handle);
+  }
+}
+
+function decode(bytes: Uint8Array, isCut: boolean): { text: string; isDamaged: boolean } {
+  try {
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: isCut }), isDamaged: false };
+  } catch {
+    return { text: new TextDecoder().decode(bytes, { stream: isCut }), isDamaged: true };
   }
 }

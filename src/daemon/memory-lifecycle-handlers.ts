@@ -13,7 +13,6 @@ export interface MemoryLifecycleDeps {
   readonly memories: MemoryStore;
   readonly sessions: SessionStore;
   readonly transfer: MemoryTransfer;
-  readonly vectors: { count(): Promise<number> };
 }
 
 /** History, recovery, ratings, lists, older forms of the search, export and import. */
@@ -21,7 +20,6 @@ export function createMemoryLifecycleHandlers({
   memories,
   sessions,
   transfer,
-  vectors,
 }: MemoryLifecycleDeps): Handlers<typeof memoryLifecycleOperations> {
   return {
     saveMemory: (input, context) => rememberMemory(memories, input, context),
@@ -43,11 +41,11 @@ export function createMemoryLifecycleHandlers({
       return { ok: true, success: true, recorded };
     },
     listMemories: async (input, context) => {
-      const { limit, offset } = input;
+      const { limit, offset, forgotten } = input;
       const filter = memoryFilter(input, { project: input.project });
-      const page = await memories.list(scopeOf(agentOf(input.agentId, context)), { filter, limit, offset });
+      const page = await memories.list(scopeOf(agentOf(input.agentId, context)), { filter, limit, offset, forgotten });
       const next = offset + page.memories.length;
-      const stats = { total: page.total, withEmbeddings: await vectors.count(), critical: page.critical };
+      const stats = { total: page.total, withEmbeddings: page.embedded, critical: page.critical };
       return { memories: page.memories, total: page.total, next: next < page.total && page.memories.length > 0 ? next : null, stats };
     },
     ...createSearchHandlers(memories),

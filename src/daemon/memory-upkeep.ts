@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts';
+import type { MessageStore, PresenceStore } from '../core/cross-agent.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ClaimStore, MemoryStore, SessionStore } from '../core/memory-store.ts';
 import type { Lineage } from './transcript-lineage.ts';
@@ -15,6 +16,8 @@ export interface UpkeepDeps {
   readonly claims: Pick<ClaimStore, 'expire'>;
   readonly sessions: Pick<SessionStore, 'end'>;
   readonly lineage: Pick<Lineage, 'settled' | 'queue'>;
+  readonly presence: Pick<PresenceStore, 'purge'>;
+  readonly messages: Pick<MessageStore, 'purge'>;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -49,6 +52,8 @@ export function createUpkeep(deps: UpkeepDeps): Upkeep {
   return {
     start() {
       every(RETENTION_EVERY_MS, 'forgotten memories could not be erased', () => purge(deps));
+      every(RETENTION_EVERY_MS, 'old messages between agents could not be erased', () => deps.messages.purge(STEP_MAX));
+      every(RETENTION_EVERY_MS, 'sessions that are gone could not be forgotten', () => deps.presence.purge(STEP_MAX));
       every(SILENCE_EVERY_MS, 'silent sessions could not be ended', () => endSilent(deps));
     },
     async stop() {

@@ -1,7 +1,12 @@
 import type { DaemonOperations } from '../contract/daemon.ts';
 import type { LogBook } from '../core/log-book.ts';
 import type { Handlers } from '../core/operation-call.ts';
+import { createAgentFileHandlers } from './agent-file-handlers.ts';
+import { type AgentDeps, createAgentHandlers } from './agent-handlers.ts';
 import { type ConfigDeps, createConfigHandlers } from './config-handlers.ts';
+import type { PeerDeps } from './cross-agent-deps.ts';
+import { createCrossAgentHandlers } from './cross-agent-handlers.ts';
+import { createDocumentHandlers, type DocumentDeps } from './document-handlers.ts';
 import type { HookDeps } from './hook-deps.ts';
 import { createCompactionHooks } from './hooks-compaction.ts';
 import { createMemoryHooks } from './hooks-memory.ts';
@@ -11,14 +16,25 @@ import type { Background } from './job-background.ts';
 import { createLogHandlers } from './log-handlers.ts';
 import { createMemoryHandlers } from './memory-handlers.ts';
 import { createMemoryLifecycleHandlers, type MemoryLifecycleDeps } from './memory-lifecycle-handlers.ts';
+import { createSecretHandlers, type SecretDeps } from './secret-handlers.ts';
 import { createSessionHandlers } from './session-handlers.ts';
 import { createStatusHandlers, type StatusDeps } from './status-handlers.ts';
+import { createTokenHandlers, type TokenDeps } from './token-handlers.ts';
 import { createWorkflowConfig } from './workflow-config.ts';
 
 /** Streams are answered beside the table. */
-export type DaemonHandlers = Handlers<Omit<DaemonOperations, 'streamLogs'>>;
+export type DaemonHandlers = Handlers<Omit<DaemonOperations, 'streamLogs' | 'streamAgentMessages'>>;
 
-export interface DaemonDeps extends HookDeps, StatusDeps, MemoryLifecycleDeps, ConfigDeps {
+export interface DaemonDeps
+  extends HookDeps,
+    StatusDeps,
+    MemoryLifecycleDeps,
+    ConfigDeps,
+    AgentDeps,
+    SecretDeps,
+    TokenDeps,
+    DocumentDeps,
+    PeerDeps {
   readonly logs: LogBook;
   readonly background: Pick<Background, 'handlers'>;
   /** The OpenAPI document, made elsewhere from the same table as the routes. */
@@ -36,9 +52,15 @@ export function createDaemonHandlers(deps: DaemonDeps): DaemonHandlers {
     ...createMemoryLifecycleHandlers(deps), // /api/memories, /api/memory/:id/history, recover, feedback, search
     ...deps.background.handlers, //    /api/jobs, /api/synthesis, what sessions left behind
     ...createSessionHandlers(deps), // /api/sessions/*
-    ...createStatusHandlers(deps), //  /health, /api/status, /api/config/runtime, /api/agents
+    ...createStatusHandlers(deps), //  /health, /api/status, /api/config/runtime
+    ...createAgentHandlers(deps), //   /api/agents
+    ...createCrossAgentHandlers(deps), // /api/cross-agent
     ...createLogHandlers(deps), //     /api/logs
     ...createConfigHandlers(deps), //  /api/config
+    ...createSecretHandlers(deps), //  /api/secrets
+    ...createTokenHandlers(deps), //   /api/tokens, /api/auth/whoami
+    ...createDocumentHandlers(deps), // /api/documents
+    ...createAgentFileHandlers(deps), // /api/identity/files, /api/skills
     ...createWorkflowConfig(() => deps.live.loaded.config), // /api/workflows
     daemonOpenapi: deps.openapi,
   };

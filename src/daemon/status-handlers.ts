@@ -1,13 +1,11 @@
 import type { RuntimeConfig } from '../contract/config.ts';
 import type { daemonOperations } from '../contract/daemon.ts';
-import { DEFAULT_AGENT } from '../contract/ids.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import type { JobStore } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ClaimStore, MemoryStore } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import type { LoadedAgentYaml } from './agent-yaml.ts';
-import { agentFolders } from './identity.ts';
 import type { Meaning } from './memory-meaning.ts';
 
 /** What only the composition knows. Read at each call, so a getter may answer what is known later, such as the bound port. */
@@ -24,6 +22,8 @@ export interface StatusDeps {
   readonly memoryDb: string;
   readonly loaded: LoadedAgentYaml;
   readonly memories: MemoryStore;
+  /** Of an existing daemon's memories. */
+  readonly adoption: { readonly progress: { readonly read: number; readonly rows: number } | undefined } | undefined;
   readonly meaning: Pick<Meaning, 'status'>;
   readonly claims: ClaimStore;
   readonly jobs: Pick<JobStore, 'counts'>;
@@ -32,7 +32,7 @@ export interface StatusDeps {
   readonly info: DaemonInfo;
 }
 
-type StatusHandlers = Pick<Handlers<typeof daemonOperations>, 'daemonHealth' | 'daemonStatus' | 'runtimeConfig' | 'listAgents'>;
+type StatusHandlers = Pick<Handlers<typeof daemonOperations>, 'daemonHealth' | 'daemonStatus' | 'runtimeConfig'>;
 
 export function createStatusHandlers(deps: StatusDeps): StatusHandlers {
   const { info, memories, claims, loaded } = deps;
@@ -58,6 +58,7 @@ export function createStatusHandlers(deps: StatusDeps): StatusHandlers {
         memoryDb: deps.memoryDb,
         memories: await memories.count(),
         index: memories.indexStatus(),
+        ...(deps.adoption?.progress === undefined ? {} : { adoption: { ...deps.adoption.progress } }),
         embedding: await deps.meaning.status(),
         activeSessions: active,
         bypassedSessions: bypassed,
@@ -66,10 +67,6 @@ export function createStatusHandlers(deps: StatusDeps): StatusHandlers {
       };
     },
     runtimeConfig: () => withoutKeys(loaded.config.runtime),
-    listAgents: () => {
-      const agents = listAgents(deps);
-      return { agents, count: agents.length };
-    },
   };
 }
 
@@ -93,15 +90,4 @@ async function isWell({ memories, log }: StatusDeps): Promise<boolean> {
     log.error({ err: error }, 'the memory store does not answer');
     return false;
   }
-}
-
-function listAgents({ folder, loaded }: StatusDeps) {
-  const roster = loaded.config.agents?.roster ?? [];
-  const known = new Set(roster.map((agent) => agent.name));
-  const inFolder = agentFolders(folder).filter((name) => !known.has(name));
-  const listed = [
-    ...roster.map(({ name, model, provider, limits }) => ({ name, model, provider, limits, source: 'roster' })),
-    ...inFolder.map((name) => ({ name, source: 'folder' })),
-  ];
-  return listed.some((agent) => agent.name === DEFAULT_AGENT) ? listed : [{ name: DEFAULT_AGENT, source: 'built-in' }, ...listed];
 }

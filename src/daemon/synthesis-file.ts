@@ -1,5 +1,5 @@
 import { constants, type Dirent } from 'node:fs';
-import { copyFile, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { DEFAULT_AGENT } from '../contract/ids.ts';
 import { AppError } from '../core/errors.ts';
@@ -35,6 +35,8 @@ export async function writeMemoryFile(folder: string, agentId: string, text: str
     const backup = await keepBackup(home, file, atMs);
     const handle = await open(partial, 'w', FILE_MODE);
     try {
+      // Whoever may read the file now may go on.
+      if (backup !== null) await handle.chmod((await stat(file)).mode);
       await handle.writeFile(text);
       await handle.sync();
     } finally {

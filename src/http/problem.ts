@@ -22,8 +22,13 @@ export function sendProblem(
   if (isAppError(error, 'invalid_json')) reply.removeHeader('connection');
   if (Number(request.raw.headers['content-length'] ?? 0) > REFUSED_BODY_BYTES_MAX) reply.header('connection', 'close');
   if (problem.retryAfterMs !== undefined) reply.header('retry-after', String(Math.ceil(problem.retryAfterMs / 1_000)));
-  if (problem.status === 401) reply.header('www-authenticate', 'Bearer');
+  if (problem.status === 401) reply.header('www-authenticate', challenge(request));
   return reply.code(problem.status).type(PROBLEM_TYPE).send(JSON.stringify(problem));
+}
+
+/** @source RFC 6750, section 3: no error code for a request that brought no token */
+function challenge(request: FastifyRequest): string {
+  return request.raw.headers.authorization === undefined ? 'Bearer' : 'Bearer error="invalid_token"';
 }
 
 /** Fastify's own refusals in our words; everything else stays what it is. */

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { RequestContext } from '../core/operation-call.ts';
 import { parseTraceparent } from '../core/trace-context.ts';
+import type { Authentication } from './auth.ts';
 
 /** Longest `x-signet-actor` that is kept. */
 const ACTOR_CHARS_MAX = 128;
@@ -31,6 +32,8 @@ export class RequestScope implements RequestContext {
   readonly requestId: string;
   readonly client: string;
   readonly reply: RequestContext['reply'];
+  readonly caller: RequestContext['caller'];
+  readonly admit: RequestContext['admit'];
   readonly #request: FastifyRequest;
   readonly #answer: FastifyReply | undefined;
   #signal: AbortSignal | undefined;
@@ -39,9 +42,17 @@ export class RequestScope implements RequestContext {
    * @param answer  undefined when it was sent before, as on a WebSocket; status and headers of the handler then go nowhere
    * @param signal  for streams, which know better than the reply when their reader has gone
    */
-  constructor(request: FastifyRequest, answer: FastifyReply | undefined, transport: 'http' | 'websocket', signal?: AbortSignal) {
+  constructor(
+    request: FastifyRequest,
+    answer: FastifyReply | undefined,
+    transport: 'http' | 'websocket',
+    auth: Authentication,
+    signal?: AbortSignal,
+  ) {
     this.requestId = request.id;
     this.client = actorOf(request) ?? transport;
+    this.caller = auth.callerOf(request);
+    this.admit = this.caller && ((operation, input) => auth.admit(operation, request, input));
     this.#request = request;
     this.#answer = answer;
     this.#signal = signal;

@@ -5,6 +5,7 @@ import { BODY_BYTES_MAX, type Operation } from '../contract/operation.ts';
 import { isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { RequestContext } from '../core/operation-call.ts';
+import type { AuthLimits } from './auth-limits.ts';
 import { sendProblem } from './problem.ts';
 import { RequestScope } from './request-scope.ts';
 import { createInputReader, sendAnswer } from './route.ts';
@@ -18,14 +19,25 @@ export interface RawRoute {
   /** A path of the router: `/mcp`, `/assets/*`. */
   readonly path: string;
   readonly role: Operation['role'];
-  /** Owns the response from here on. `body` is undefined when there is none. */
-  handle(request: IncomingMessage, response: ServerResponse, body: unknown): void | Promise<void>;
+  /** Asks nobody for a token: for pages that show nothing of the workspace, since a browser cannot send one with a click. */
+  readonly isPublic?: boolean;
+  /** Largest body, default BODY_BYTES_MAX. */
+  readonly bodyBytesMax?: number;
+  /** Owns the response from here on. `body` is undefined when there is none. The role is checked; `rights` tell the rest. */
+  handle(
+    request: IncomingMessage,
+    response: ServerResponse,
+    body: unknown,
+    rights: Pick<RequestContext, 'caller' | 'admit'>,
+  ): void | Promise<void>;
 }
 
 /** What every route of one server shares. */
 export interface RouteHost {
   readonly app: FastifyInstance;
   readonly gate: Gate;
+  /** Undefined where no tokens are asked for. */
+  readonly authLimits: AuthLimits | undefined;
   readonly log: Logger;
   readonly limits: SocketLimits;
   /** Ends each open stream; for the shutdown. */
@@ -37,7 +49,7 @@ export type AnyHandler = (input: never, context: RequestContext, stream?: never)
 type LooseHandler = (input: unknown, context: RequestContext, stream?: unknown) => unknown;
 
 export function registerJsonRoute(host: RouteHost, operation: Operation, handler: AnyHandler): void {
-  const read = createInputReader(operation);
+  const read = createInputReader(operation, host.gate.auth);
   const handle = handler as LooseHandler;
   const status = operation.status ?? 200;
   host.app.route({
@@ -45,19 +57,21 @@ export function registerJsonRoute(host: RouteHost, operation: Operation, handler
     exposeHeadRoute: operation.method === 'GET',
     handler: async (request, reply) => {
       const input = read(request);
+      await host.gate.auth.checkOwner(operation, request, input);
       reply.code(status);
       if (operation.contentType?.startsWith('text/html')) reply.header('content-security-policy', CONTENT_SECURITY_POLICY);
-      return sendAnswer(operation, await handle(input, new RequestScope(request, reply, 'http')), reply);
+      return sendAnswer(operation, await handle(input, new RequestScope(request, reply, 'http', host.gate.auth)), reply);
     },
   });
 }
 
 export function registerSseRoute(host: RouteHost, operation: Operation, handler: AnyHandler): void {
-  const read = createInputReader(operation);
+  const read = createInputReader(operation, host.gate.auth);
   host.app.route({
     ...routeOf(host, operation),
     handler: async (request, reply) => {
       const input = read(request);
+      await host.gate.auth.checkOwner(operation, request, input);
       // Hijacked only when the first byte goes out: until then a refusal is an ordinary problem document.
       const sse = createSseWriter(
         reply.raw,
@@ -69,11 +83,13 @@ export function registerSseRoute(host: RouteHost, operation: Operation, handler:
       );
       const end = () => sse.end('closing');
       host.open.add(end);
+      const unwatch = host.gate.auth.watch(request, () => sse.end('unauthorized'));
       try {
-        const context = new RequestScope(request, reply, 'http', sse.closed);
+        const context = new RequestScope(request, reply, 'http', host.gate.auth, sse.closed);
         await runStream(host, operation, sse, () => (handler as LooseHandler)(input, context, sse));
       } finally {
         host.open.delete(end);
+        unwatch();
       }
       // The reader left before anything was sent: there is nobody to answer.
       if (!sse.opened) reply.hijack();
@@ -96,22 +112,28 @@ async function runStream(host: RouteHost, operation: Operation, sse: ServerSse, 
 }
 
 export function registerSocketRoute(host: RouteHost, operation: Operation, handler: AnyHandler): void {
-  const read = createInputReader(operation);
+  const read = createInputReader(operation, host.gate.auth);
   const inputs = new WeakMap<FastifyRequest, unknown>();
   host.app.route({
     ...routeOf(host, operation),
     method: 'GET',
     // Before the upgrade, so that a refusal is an HTTP answer.
-    preHandler: (request, _reply, done) => {
-      inputs.set(request, read(request));
-      done();
+    preHandler: async (request) => {
+      const input = read(request);
+      await host.gate.auth.checkOwner(operation, request, input);
+      inputs.set(request, input);
     },
     handler: async (_request, reply) => reply.code(426).header('upgrade', 'websocket').send(),
     wsHandler: (ws: WebSocket, request: FastifyRequest) => {
       const socket = new ServerSocket(ws, host.limits, host.log);
       const end = () => socket.close(CLOSE_CODE.goingAway, 'closing');
       host.open.add(end);
-      socket.closed.addEventListener('abort', () => host.open.delete(end), { once: true });
+      const unwatch = host.gate.auth.watch(request, () => socket.close(CLOSE_CODE.unauthorized, 'unauthorized'));
+      const forget = () => {
+        host.open.delete(end);
+        unwatch();
+      };
+      socket.closed.addEventListener('abort', forget, { once: true });
       void runSocket(host, operation, handler as LooseHandler, inputs.get(request), request, socket);
     },
   });
@@ -126,7 +148,7 @@ async function runSocket(
   socket: ServerSocket,
 ): Promise<void> {
   try {
-    await handler(input, new RequestScope(request, undefined, 'websocket', socket.closed), socket);
+    await handler(input, new RequestScope(request, undefined, 'websocket', host.gate.auth, socket.closed), socket);
   } catch (error) {
     if (!isAppError(error)) host.log.error({ operation: operation.id, err: error }, 'a socket failed by a fault of this server');
     const code = isAppError(error, 'unauthorized')
@@ -140,22 +162,25 @@ async function runSocket(
 
 export function registerRawRoute(host: RouteHost, route: RawRoute): void {
   for (const method of route.methods) {
-    const gated: GatedRoute = { id: `${method} ${route.path}`, method, role: route.role };
+    const { role, isPublic, bodyBytesMax } = route;
+    const gated: GatedRoute = { id: `${method} ${route.path}`, method, role, isPublic, bodyBytesMax };
     host.app.route({
       method,
       url: route.path,
-      bodyLimit: BODY_BYTES_MAX,
-      onRequest: (request, _reply, done) => {
-        host.gate.admitTo(gated, request);
-        done();
-      },
+      bodyLimit: route.bodyBytesMax ?? BODY_BYTES_MAX,
+      onRequest: admission(host, gated),
       errorHandler: (error, request, reply) => sendProblem(host.log, error, request, reply),
       handler: async (request, reply) => {
         for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) reply.raw.setHeader(name, value);
         reply.raw.setHeader('content-security-policy', CONTENT_SECURITY_POLICY);
         reply.hijack();
+        // It may answer with a stream.
+        reply.raw.once(
+          'close',
+          host.gate.auth.watch(request, () => reply.raw.destroy()),
+        );
         try {
-          await route.handle(request.raw, reply.raw, request.body);
+          await route.handle(request.raw, reply.raw, request.body, new RequestScope(request, reply, 'http', host.gate.auth));
         } catch (error) {
           host.log.error({ route: gated.id, err: error }, 'a route failed by a fault of this server');
           if (!reply.raw.headersSent) reply.raw.writeHead(500);
@@ -171,10 +196,26 @@ function routeOf(host: RouteHost, operation: Operation) {
     method: operation.method,
     url: operation.path,
     bodyLimit: operation.bodyBytesMax ?? BODY_BYTES_MAX,
-    onRequest: (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void) => {
-      host.gate.admitTo(operation, request);
-      done();
-    },
+    onRequest: admission(host, operation),
     errorHandler: (error: Error, request: FastifyRequest, reply: FastifyReply) => sendProblem(host.log, error, request, reply, operation),
+  };
+}
+
+type Done = (error?: Error) => void;
+
+/** Before the body is read. Counted only where tokens are asked for. */
+function admission({ gate, authLimits }: RouteHost, route: GatedRoute) {
+  return (request: FastifyRequest, _reply: FastifyReply, done: Done): void => {
+    let refusal: unknown;
+    try {
+      gate.admitTo(route, request);
+    } catch (error) {
+      if (!authLimits) throw error;
+      refusal = error;
+    }
+    const caller = gate.auth.callerOf(request);
+    if (authLimits && refusal) authLimits.countRefusal(request, refusal).then((error) => done(error as Error), done);
+    else if (authLimits && caller) authLimits.count(request, caller).then(() => done(), done);
+    else done();
   };
 }

@@ -2,22 +2,27 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { checkInput, fieldsOf, type InputFault, jsonPointer, refusal } from '../contract/input-check.ts';
 import { type Operation, pathFields } from '../contract/operation.ts';
 import { AppError } from '../core/errors.ts';
+import type { Authentication } from './auth.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
 /** Reads the flat, validated input of one operation out of a request. Throws AppError `invalid_request`. */
-export function createInputReader(operation: Operation): (request: FastifyRequest) => unknown {
+export function createInputReader(operation: Operation, auth?: Pick<Authentication, 'narrow'>): (request: FastifyRequest) => unknown {
   const path = pathFields(operation.path);
   const queryIsInput = operation.method === 'GET' || operation.method === 'DELETE';
   const queryFields = new Set(operation.queryFields ?? []);
   const strict = operation.unknownFields !== 'ignore';
+  const takesToken = fieldsOf(operation.input).names.has('token');
   return (request) => {
     const input: Record<string, unknown> = {};
     const faults: InputFault[] = [];
     readQuery(request.query as Fields, input, faults, queryIsInput ? undefined : queryFields, strict);
+    // It was the gate's, and stands in the query only because browsers have no other place for it.
+    if (operation.stream && !takesToken) delete input.token;
     readBody(request.body, input, faults, operation);
     if (path.length > 0) readPath(request.params as Fields, path, input, faults, strict);
     if (faults.length > 0) throw invalid(refusal(faults));
+    auth?.narrow(operation, request, input);
     const checked = checkInput(operation, input);
     if (!checked.ok) throw invalid(checked);
     return checked.value;

@@ -2,6 +2,8 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { BODY_BYTES_MAX, type Operation, type Role } from '../contract/operation.ts';
 import { AppError } from '../core/errors.ts';
+import { type Authentication, type AuthOptions, createAuthentication } from './auth.ts';
+import type { LimitOptions } from './auth-limits.ts';
 
 /** How long a browser may remember the answer to a preflight; unit: seconds. */
 const PREFLIGHT_MAX_AGE_S = 600;
@@ -18,23 +20,26 @@ const EXPOSED_HEADERS = 'link, location, retry-after, x-request-id';
 export const CONTENT_SECURITY_POLICY =
   "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-export interface SecurityOptions {
+export interface SecurityOptions extends AuthOptions {
   /** Names besides loopback this server answers for, without port. */
   readonly hosts?: readonly string[];
   /** Web origins besides the server's own, `https://app.example`, in full. */
   readonly origins?: readonly string[];
-  /** Role of a bearer token, undefined when it is not known. Without this function nobody needs a token. */
-  readonly authenticate?: (token: string) => Role | undefined;
+  /** How often a token may call, and an address may be refused; only where tokens are asked for. */
+  readonly limits?: LimitOptions;
 }
 
 /** What the gate must know of a route. */
-export type GatedRoute = Pick<Operation, 'id' | 'method' | 'role' | 'stream' | 'unknownFields' | 'bodyBytesMax'>;
+export type GatedRoute = Pick<Operation, 'id' | 'method' | 'role' | 'stream' | 'unknownFields' | 'bodyBytesMax'> & {
+  readonly isPublic?: boolean | undefined;
+};
 
 export interface Gate {
   /** Before anything else, on every request: Host, Origin, fetch metadata, security headers, preflight. True when it has answered. */
   admit(request: FastifyRequest, reply: FastifyReply): boolean;
   /** Token, role, media type and announced size for one operation, before its body is read. */
   admitTo(operation: GatedRoute, request: FastifyRequest): void;
+  readonly auth: Authentication;
 }
 
 export function isLoopback(name: string): boolean {
@@ -48,6 +53,7 @@ export function isLoopback(name: string): boolean {
 export function createGate(options: SecurityOptions): Gate {
   const hosts = new Set((options.hosts ?? []).map((name) => name.toLowerCase()));
   const origins = new Set((options.origins ?? []).map((origin) => origin.toLowerCase().replace(/\/$/, '')));
+  const auth = createAuthentication(options);
   if (origins.has('*')) throw new AppError('config_invalid', { detail: 'allowed origins are named one by one; * is not taken' });
   return {
     admit(request, reply) {
@@ -57,10 +63,11 @@ export function createGate(options: SecurityOptions): Gate {
       return admitOrigin(request, reply, host, hosts, origins);
     },
     admitTo(operation, request) {
-      if (options.authenticate) admitCaller(operation, request, options.authenticate);
+      if (!operation.isPublic) auth.admitCaller(operation, request);
       if (operation.stream) admitReader(request);
       if (operation.method !== 'GET') admitBody(operation, request);
     },
+    auth,
   };
 }
 
@@ -152,28 +159,6 @@ export function bodyTooLarge(limitBytes: number, bytes?: number): AppError {
     detail: `${size} is over the limit of ${limitBytes} bytes of this operation; send less`,
     extra: { limitBytes },
   });
-}
-
-const RANK: Readonly<Record<Role, number>> = { readonly: 0, agent: 1, operator: 2, admin: 3 };
-
-function admitCaller(operation: GatedRoute, request: FastifyRequest, authenticate: (token: string) => Role | undefined): void {
-  const token = bearer(request) ?? (operation.stream ? queryToken(request) : undefined);
-  const role = token === undefined ? undefined : authenticate(token);
-  if (role === undefined) {
-    const how = operation.stream ? ', or ?token= on a stream' : '';
-    throw new AppError('unauthorized', { detail: `send a valid token by Authorization: Bearer${how}` });
-  }
-  if (RANK[role] < RANK[operation.role])
-    throw new AppError('forbidden', { detail: `${operation.id} needs the role ${operation.role}; the token has ${role}` });
-}
-
-function bearer(request: FastifyRequest): string | undefined {
-  return /^Bearer\s+(\S+)$/i.exec(request.raw.headers.authorization ?? '')?.[1];
-}
-
-function queryToken(request: FastifyRequest): string | undefined {
-  const token = (request.query as Record<string, unknown>).token;
-  return typeof token === 'string' ? token : undefined;
 }
 
 /** An `authenticate` for a fixed set of tokens; compares digests, so that time tells nothing about a token. */

@@ -6,6 +6,7 @@ import type { Operation, ParsedInputOf } from '../contract/operation.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Handlers, Operations, RequestContext } from '../core/operation-call.ts';
+import type { AuthLimits } from './auth-limits.ts';
 import { parseJsonBody } from './json-body.ts';
 import { describeMiss } from './not-found.ts';
 import { openapiDocument } from './openapi.ts';
@@ -20,7 +21,7 @@ import {
   registerSocketRoute,
   registerSseRoute,
 } from './route-registry.ts';
-import { createGate, isLoopback, type SecurityOptions } from './security.ts';
+import { createGate, type Gate, isLoopback, type SecurityOptions } from './security.ts';
 import { type SseWriter, STREAM_LIMITS, type StreamLimits } from './sse.ts';
 import { SOCKET_MESSAGE_BYTES_MAX, SOCKET_PING_INTERVAL_MS, type SocketWriter } from './websocket.ts';
 
@@ -88,7 +89,7 @@ export interface HttpServer {
 export function createHttpServer<T extends Operations>(options: HttpServerOptions<T>): HttpServer {
   const app = createApp(options.log);
   const gate = createGate(options.security);
-  const host: RouteHost = {
+  const host: Omit<RouteHost, 'authLimits'> = {
     app,
     gate,
     log: options.log,
@@ -108,7 +109,10 @@ export function createHttpServer<T extends Operations>(options: HttpServerOption
   app.setNotFoundHandler((request, reply) => sendProblem(options.log, describeMiss(table, request), request, reply));
   registerWebsockets(app, table);
   // A plugin of its own: it loads after the one above, whose hooks turn routes into sockets.
-  app.register(async (scope) => registerRoutes(options, { ...host, app: scope }));
+  app.register(async (scope) => {
+    const authLimits = await openLimits(scope, options.security, gate);
+    registerRoutes(options, { ...host, app: scope, authLimits });
+  });
   let closing: Promise<void> | undefined;
   return {
     listen: (address, port) => listen(app, address, port, options),
@@ -117,6 +121,12 @@ export function createHttpServer<T extends Operations>(options: HttpServerOption
       return closing;
     },
   };
+}
+
+async function openLimits(app: FastifyInstance, { authenticate, limits }: SecurityOptions, gate: Gate): Promise<AuthLimits | undefined> {
+  if (!authenticate || !limits) return undefined;
+  const { createAuthLimits } = await import('./auth-limits.ts');
+  return createAuthLimits(app, limits, gate.auth.callerOf);
 }
 
 function createApp(log: Logger): FastifyInstance {
@@ -185,7 +195,9 @@ async function listen<T extends Operations>(
 ): Promise<HttpAddress> {
   if (!isLoopback(host) && !options.security.authenticate) {
     throw new AppError('config_invalid', {
-      detail: `${host} is not a loopback address: other machines could call without a token; set one, or bind 127.0.0.1`,
+      detail:
+        `${host} is not a loopback address: other machines could call without a token; ` +
+        'set auth.mode to team or hybrid in agent.yaml (SIGNET_AUTH_MODE), or bind 127.0.0.1',
     });
   }
   try {
@@ -211,7 +223,7 @@ function listenError(error: unknown, host: string, port: number, setting: string
   return error;
 }
 
-async function closeApp(host: RouteHost): Promise<void> {
+async function closeApp(host: Pick<RouteHost, 'app' | 'open'>): Promise<void> {
   for (const end of host.open) end();
   await host.app.close();
 }

@@ -58,6 +58,7 @@ export async function* foldAnthropic(
   context: FaultContext,
   events: AsyncIterable<StreamEvent>,
   model: string,
+  onUsage?: (usage: Usage) => void,
 ): AsyncGenerator<CompletionChunk> {
   const state: State = {
     blocks: new Map(),
@@ -70,6 +71,7 @@ export async function* foldAnthropic(
   for await (const event of eventsWithFinal(events, (one) => one.type === 'message_stop')) {
     if (done) continue;
     const chunk = apply(state, event);
+    if (onUsage && (event.type === 'message_start' || event.type === 'message_delta')) onUsage(usageOf(state));
     if (chunk) yield chunk;
     if (event.type === 'message_stop') {
       done = true;
@@ -145,6 +147,16 @@ function addUsage({ usage }: State, wire: WireUsage | null | undefined): void {
   usage.cacheWrite = wire?.cache_creation_input_tokens ?? usage.cacheWrite;
 }
 
+/** The API counts cached input apart; the port counts it in. */
+function usageOf({ usage: { input, output, cacheRead, cacheWrite } }: State): Usage {
+  return {
+    inputTokens: input + cacheRead + cacheWrite,
+    outputTokens: output,
+    ...(cacheRead > 0 ? { cacheReadTokens: cacheRead } : {}),
+    ...(cacheWrite > 0 ? { cacheWriteTokens: cacheWrite } : {}),
+  };
+}
+
 function toResult(state: State): CompletionResult {
   const blocks = [...state.blocks.entries()].sort(([a], [b]) => a - b).map(([, block]) => block);
   const thinking = blocks
@@ -153,20 +165,12 @@ function toResult(state: State): CompletionResult {
   const toolCalls = blocks
     .filter((block) => block.type === 'tool_use')
     .map((block): ToolCall => parseToolCall(block.id, block.name, block.text));
-  const { input, output, cacheRead, cacheWrite } = state.usage;
-  // The API counts cached input apart; the port counts it in.
-  const usage: Usage = {
-    inputTokens: input + cacheRead + cacheWrite,
-    outputTokens: output,
-    ...(cacheRead > 0 ? { cacheReadTokens: cacheRead } : {}),
-    ...(cacheWrite > 0 ? { cacheWriteTokens: cacheWrite } : {}),
-  };
   return {
     content: blocks.map((block) => (block.type === 'text' ? block.text : '')).join(''),
     ...(thinking.length > 0 ? { thinking } : {}),
     ...(toolCalls.length > 0 ? { toolCalls } : {}),
     stopReason: STOP_REASONS[state.stop ?? ''] ?? (toolCalls.length > 0 ? 'tool_use' : 'end_turn'),
-    usage,
+    usage: usageOf(state),
     model: state.model,
   };
 }

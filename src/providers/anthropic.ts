@@ -42,7 +42,7 @@ export function createAnthropicProvider(settings: ProviderSettings): ProbedProvi
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
       // Decoded here: the SDK's decoder adds two layers of streams to every small piece.
       const response = await client.messages.create(params, { signal, headers }).asResponse();
-      yield* foldAnthropic(context, anthropicEvents(context, response), model);
+      yield* foldAnthropic(context, anthropicEvents(context, response), model, options.onUsage);
     });
 
   return {

@@ -32,7 +32,11 @@ const ENVIRONMENT: Readonly<Record<string, { readonly key: string; readonly base
  *
  * @throws AppError `config_invalid` when the default names a provider that is not there
  */
-export function createConfiguredProviders(config: ProvidersConfig, env: Environment): ProviderRegistry {
+export function createConfiguredProviders(
+  config: ProvidersConfig,
+  env: Environment,
+  warn: (fields: object, message: string) => void = () => undefined,
+): ProviderRegistry {
   const configured = Object.entries(config.providers ?? {}).map(([id, provider]): Plan => ({ id, origin: 'agent.yaml', config: provider }));
   const ids = new Set(configured.map((plan) => plan.id));
   const wanted = set(env.SIGNET_PROVIDER) ?? config.default;
@@ -50,6 +54,10 @@ export function createConfiguredProviders(config: ProvidersConfig, env: Environm
   const registry = createProviderRegistry();
   for (const plan of plans) {
     const built = buildProvider(plan, plan === chosen ? model : undefined, env);
+    if (built.keyEnvUnset) {
+      const fields = { provider: plan.id, variable: built.keyEnvUnset };
+      warn(fields, 'apiKeyEnv names a variable that is not set; calls to this provider have no key');
+    }
     registry.register(built.provider, { origin: plan.origin, baseUrl: built.baseUrl, default: plan === chosen });
   }
   return registry;
@@ -69,7 +77,13 @@ function impliedPlans(env: Environment, wanted: string | undefined, source: stri
   return plans;
 }
 
-function buildProvider({ id, config }: Plan, model: string | undefined, env: Environment): { provider: Provider; baseUrl: string | null } {
+interface Built {
+  readonly provider: Provider;
+  readonly baseUrl: string | null;
+  readonly keyEnvUnset?: string | undefined;
+}
+
+function buildProvider({ id, config }: Plan, model: string | undefined, env: Environment): Built {
   if (config.kind === 'demo') return { provider: createDemoProvider({ id }), baseUrl: null };
   const names = ENVIRONMENT[config.kind]!;
   const keyName = config.apiKeyEnv ?? names.key;
@@ -77,19 +91,21 @@ function buildProvider({ id, config }: Plan, model: string | undefined, env: Env
   // The key of the official service is not handed to another address unless the configuration names it.
   const elsewhere = config.apiKeyEnv === undefined && (config.baseUrl !== undefined || (config.kind === 'openai-compatible' && !baseUrl));
   const apiKey = set(config.apiKey) ?? (elsewhere ? undefined : set(env[keyName]));
+  const keyEnvUnset = config.apiKeyEnv !== undefined && !apiKey ? config.apiKeyEnv : undefined;
   const settings = {
     id,
     keyHint: `set ${keyName}, or apiKeyEnv of runtime.providers.${id} in agent.yaml`,
     ...(apiKey ? { apiKey } : {}),
+    ...(keyEnvUnset ? { keyEnvUnset } : {}),
     ...(baseUrl ? { baseUrl } : {}),
     ...((model ?? config.model) ? { model: model ?? config.model } : {}),
     ...(config.stallTimeoutMs === undefined ? {} : { stallTimeoutMs: config.stallTimeoutMs }),
     ...(config.headers ? { headers: config.headers } : {}),
     ...(config.models ? { models: config.models } : {}),
   };
-  if (config.kind === 'anthropic') return { provider: createAnthropicProvider(settings), baseUrl: baseUrl ?? null };
-  if (config.kind === 'openai') return { provider: createOpenaiProvider(settings), baseUrl: baseUrl ?? null };
-  return { provider: createOpenaiCompatibleProvider(settings), baseUrl: baseUrl ?? OLLAMA_URL };
+  if (config.kind === 'anthropic') return { provider: createAnthropicProvider(settings), baseUrl: baseUrl ?? null, keyEnvUnset };
+  if (config.kind === 'openai') return { provider: createOpenaiProvider(settings), baseUrl: baseUrl ?? null, keyEnvUnset };
+  return { provider: createOpenaiCompatibleProvider(settings), baseUrl: baseUrl ?? OLLAMA_URL, keyEnvUnset };
 }
 
 /** An empty variable counts as not set. */

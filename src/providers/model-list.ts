@@ -1,7 +1,7 @@
 import type { ModelInfo } from '../contract/provider.ts';
 import type { FaultContext } from './errors.ts';
 import { type ListedModel, modelInfo } from './prices.ts';
-import { missingKey, type Probe, type ProviderSettings } from './settings.ts';
+import { missingKey, type Probe, type ProviderSettings, unsetKey } from './settings.ts';
 
 /** How long a provider may take to say that it is there, in ms. */
 export const AVAILABILITY_TIMEOUT_MS = 2_000;
@@ -48,12 +48,13 @@ export function createModelList(options: ModelListOptions): ModelList {
 async function probe({ settings, context, url, headers }: ModelListOptions): Promise<Probe> {
   const missing = missingKey(settings);
   if (missing) return { available: false, detail: missing };
+  const unset = unsetKey(settings);
   try {
     const response = await fetch(url, { headers, redirect: 'manual', signal: AbortSignal.timeout(AVAILABILITY_TIMEOUT_MS) });
     await response.body?.cancel();
     // A server without a list of models is still there.
-    if (response.ok || response.status === 404 || response.status === 405) return { available: true };
-    return { available: false, detail: `HTTP ${response.status} from ${context.origin}` };
+    if (response.ok || response.status === 404 || response.status === 405) return { available: true, ...(unset ? { detail: unset } : {}) };
+    return { available: false, detail: [`HTTP ${response.status} from ${context.origin}`, ...(unset ? [unset] : [])].join('; ') };
   } catch (error) {
     const late = error instanceof Error && error.name === 'TimeoutError';
     return {

@@ -20,6 +20,8 @@ export interface ProviderSettings {
   readonly apiKey?: string;
   /** How a person sets the key, for the message when there is none. */
   readonly keyHint?: string;
+  /** A variable that the configuration names for the key and that is not set. */
+  readonly keyEnvUnset?: string;
   readonly baseUrl?: string;
   readonly model?: string;
   /** Longest silence in ms, STALL_TIMEOUT_MS when absent. */
@@ -51,7 +53,13 @@ export function faultContext(settings: ProviderSettings, baseUrl: string): Fault
 /** Why the provider cannot be called at all, if so: the official services need a key, a server of one's own may not. */
 export function missingKey(settings: ProviderSettings): string | undefined {
   if (settings.apiKey || settings.baseUrl || settings.headers) return undefined;
+  if (settings.keyEnvUnset) return `${settings.id}: no API key; ${unsetKey(settings)}`;
   return `${settings.id}: no API key; ${settings.keyHint ?? 'set apiKeyEnv of the provider in agent.yaml'}`;
+}
+
+/** Undefined when no variable is named, or it is set. */
+export function unsetKey({ keyEnvUnset }: ProviderSettings): string | undefined {
+  return keyEnvUnset && `the variable ${keyEnvUnset}, which apiKeyEnv names, is not set`;
 }
 
 /** @throws AppError `provider_refused` before anything is sent */

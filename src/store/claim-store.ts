@@ -74,7 +74,7 @@ function takeClaim(db: DatabaseSync, held: SessionClaim | undefined, request: Cl
      ON CONFLICT (key) DO UPDATE SET harness = excluded.harness, runtime_path = excluded.runtime_path, agent_id = excluded.agent_id,
        project = excluded.project, claimed_at = excluded.claimed_at, last_seen_at = excluded.last_seen_at,
        expires_at = excluded.expires_at, bypassed = excluded.bypassed, parent_key = excluded.parent_key,
-       harness_agent_id = excluded.harness_agent_id
+       harness_agent_id = excluded.harness_agent_id, hidden = 0
      RETURNING *`,
   ).get(
     request.key,

@@ -1,9 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite';
-import type { Memory } from '../contract/memory.ts';
 import { RETENTION_DAYS } from '../contract/memory-lifecycle.ts';
+import { isoTime } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
 import { contentHash } from '../core/memory-hash.ts';
-import type { Changed, ChangeNote, MemoryFilter, MemoryPage, Reader } from '../core/memory-store.ts';
+import type { Changed, ChangeNote, ListedMemory, MemoryFilter, MemoryPage, Reader } from '../core/memory-store.ts';
 import { writeHistory } from './memory-history.ts';
 import { conditionsOf } from './memory-store-filter.ts';
 import { type Condition, everything, measureMemories, selectMemories, visibleTo } from './memory-store-scope.ts';
@@ -58,18 +58,31 @@ export function listMemories(
   reader: Reader,
   page: MemoryPage,
   visible: number | undefined,
-): { memories: Memory[]; total: number; critical: number } {
-  const scope = visibleTo(reader);
-  const where = conditionsOf(page.filter);
-  const order = { sql: 'm.created_at DESC, m.id', values: [] };
+  nowMs: number,
+): { memories: ListedMemory[]; total: number; critical: number; embedded: number } {
+  const { forgotten = false } = page;
+  const scope = visibleTo(reader, forgotten ? 'included' : 'hidden');
+  const where = [...conditionsOf(page.filter), ...(forgotten ? [{ sql: 'm.deleted_at > ?', values: [nowMs - RETENTION_MS] }] : [])];
+  const order = { sql: forgotten ? 'm.deleted_at DESC, m.id' : 'm.created_at DESC, m.id', values: [] };
   const rows = selectMemories(db, { scope, where, order, limit: page.limit, offset: page.offset });
   const count = (more: readonly Condition[]): number =>
     Number(measureMemories(db, scope, [...where, ...more], ['count(*) AS n'])[0]?.n ?? 0);
   return {
-    memories: rows.map((row) => row.memory),
+    memories: rows.map(({ memory, deletedAtMs }) => (deletedAtMs === null ? memory : { ...memory, ...timesOf(deletedAtMs) })),
     total: where.length === 0 && visible !== undefined ? visible : count([]),
     critical: count([{ sql: 'm.importance >= ?', values: [CRITICAL_IMPORTANCE_MIN] }]),
+    embedded: hasVectors(db) ? Number(measureMemories(db, scope, [WITH_VECTOR], ['count(*) AS n'])[0]?.n) : 0,
   };
+}
+
+function timesOf(deletedAtMs: number): Pick<ListedMemory, 'deleted_at' | 'recoverable_until'> {
+  return { deleted_at: isoTime(deletedAtMs), recoverable_until: isoTime(deletedAtMs + RETENTION_MS) };
+}
+
+const WITH_VECTOR: Condition = { sql: 'm.seq IN (SELECT seq FROM memory_vectors)', values: [] };
+
+function hasVectors(db: DatabaseSync): boolean {
+  return cachedStatement(db, 'SELECT 1 FROM memory_vectors LIMIT 1').get() !== undefined;
 }
 
 export function listAuthors(db: DatabaseSync, reader: Reader, filter: MemoryFilter): string[] {

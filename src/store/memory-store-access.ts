@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../core/clock.ts';
-import { GroupCommit } from './memory-store-commit.ts';
+import { GroupCommit, type WriteOptions } from './memory-store-commit.ts';
 import { storageError } from './sqlite.ts';
 
 /** Runs store code and answers as a promise; faults of SQLite become AppErrors. */
@@ -9,7 +9,7 @@ export interface Access {
   readonly clock: Clock;
   read<T>(fn: () => T | Promise<T>): Promise<T>;
   /** All or nothing, on disk when the promise resolves; writes of one moment share a commit. */
-  write<T>(fn: () => T): Promise<T>;
+  write<T>(fn: () => T, options?: WriteOptions): Promise<T>;
   /** One transaction that a loss of power (not of the process) may take back: signs of behaviour are not worth 1-5 ms of a prompt. */
   note<T>(fn: () => T): Promise<T>;
   /** What was asked for is written and answered; the caller closes the connection after it. */
@@ -34,7 +34,7 @@ export function createAccess(db: DatabaseSync, path: string, clock: Clock, commi
     db,
     clock,
     read: run,
-    write: (fn) => commits.write(fn),
+    write: (fn, options) => commits.write(fn, options),
     note: (fn) => run(() => commits.note(fn)),
     close: () => commits.close(),
   };

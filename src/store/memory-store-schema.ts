@@ -1,3 +1,5 @@
+import { crossAgentMigration } from './cross-agent-schema.ts';
+import { documentMigration } from './document-schema.ts';
 import { recallMigration } from './memory-index-schema.ts';
 import { memoryLifecycle } from './memory-lifecycle-schema.ts';
 import type { Migration } from './sqlite.ts';
@@ -137,4 +139,6 @@ export const memoryMigrations: readonly Migration[] = [
   { name: 'transcripts, jobs, temporal graph, continuity and synthesis heads', up: TRANSCRIPT_SCHEMA },
   memoryLifecycle,
   recallMigration,
+  crossAgentMigration,
+  documentMigration,
 ];

@@ -14,21 +14,31 @@ export interface Condition {
 
 /** The condition no statement over memories goes without; only functions of this file make one. */
 export interface ScopeCondition extends Condition {
+  /** The same over `n`, a memory that is named by one it holds for; undefined when whoever sees the one sees the other. */
+  readonly links?: Condition;
   readonly [madeHere]: true;
 }
 
 /**
- * Memories a reader may see: global ones and its own private ones, never archived, never deleted.
+ * Memories a reader may see: global ones (of its circle, when its policy gives it one) and its own private ones, never archived, never deleted.
  *
  * @param deleted  `included` for changes alone, which must tell a deleted memory from one that never was
  * @source spec/multi-agent, "buildAgentScopeClause"
  */
 export function visibleTo(reader: Reader, deleted: 'hidden' | 'included' = 'hidden'): ScopeCondition {
-  const scope =
-    reader.agentId === null
-      ? { sql: `m.scope = 'global'`, values: [] }
-      : { sql: `(m.scope = 'global' OR (m.scope = 'private' AND m.agent_id = ?))`, values: [reader.agentId] };
-  return (deleted === 'included' ? scope : { ...scope, sql: `m.deleted_at IS NULL AND ${scope.sql}` }) as unknown as ScopeCondition;
+  const scope = ruleOf(reader, 'm');
+  if (deleted === 'included') return scope as unknown as ScopeCondition;
+  const links = reader.circle === undefined ? {} : { links: ruleOf(reader, 'n') };
+  return { ...scope, ...links, sql: `m.deleted_at IS NULL AND ${scope.sql}` } as unknown as ScopeCondition;
+}
+
+/** The rule itself, over a memory of this alias. */
+function ruleOf({ agentId, circle }: Reader, alias: string): Condition {
+  const own = agentId === null ? undefined : `${alias}.scope = 'private' AND ${alias}.agent_id = ?`;
+  const seen = circle === undefined ? '' : ` AND ${alias}.agent_id IN (SELECT value FROM json_each(?))`;
+  const global = `${alias}.scope = 'global'${seen}`;
+  const values = [...(circle === undefined ? [] : [JSON.stringify(circle)]), ...(agentId === null ? [] : [agentId])];
+  return { sql: own === undefined ? `(${global})` : `((${global}) OR (${own}))`, values };
 }
 
 /** What one agent holds in one scope: the circle within which content and idempotency keys are unique. */
@@ -42,20 +52,32 @@ export function heldInViewOf({ agentId, scope }: Pick<Memory, 'agentId' | 'scope
   return { sql: `m.deleted_at IS NULL AND m.scope = 'global'`, values: [] } as unknown as ScopeCondition;
 }
 
+/** Everything of one agent, forgotten and archived ones as well: for its removal and for counts alone. */
+export function byOwner(agentId: string): ScopeCondition {
+  return { sql: 'm.agent_id = ?', values: [agentId] } as unknown as ScopeCondition;
+}
+
 /** Every memory of every agent, forgotten and archived ones as well: for copies of the whole store and for its upkeep alone. */
 export function everything(): ScopeCondition {
   return { sql: 'TRUE', values: [] } as unknown as ScopeCondition;
 }
 
 /** The term counts a reader's scores may draw on: counting other agents' words would tell of them. */
-export function viewsOf(reader: Reader): string[] {
-  return reader.agentId === null ? ['global'] : ['global', `private:${reader.agentId}`];
+export function viewsOf({ agentId, circle, apart = [] }: Reader): string[] {
+  const globals = (circle ?? apart).map((owner) => `global:${owner}`);
+  const own = agentId === null ? [] : [`private:${agentId}`];
+  return [...(circle === undefined ? ['global'] : []), ...globals, ...own];
 }
 
-/** The view that counts a memory's terms; undefined for archived ones. */
-export function viewOf(memory: { agentId: string; scope: string }): string | undefined {
+/**
+ * The view that counts a memory's terms; undefined for archived ones.
+ *
+ * @param apart  agents whose global memories have a view of their own, because some reader sees only some of them
+ */
+export function viewOf(memory: { agentId: string; scope: string }, apart: readonly string[] = []): string | undefined {
   if (memory.scope === 'archived') return undefined;
-  return memory.scope === 'global' ? 'global' : `private:${memory.agentId}`;
+  if (memory.scope !== 'global') return `private:${memory.agentId}`;
+  return apart.includes(memory.agentId) ? `global:${memory.agentId}` : 'global';
 }
 
 export interface MemoryQuery {
@@ -92,15 +114,39 @@ export function selectMemories(db: DatabaseSync, query: MemoryQuery): MemoryRow[
   const from = query.match === undefined ? 'memories m WHERE' : MATCHING;
   const matchValues = query.match === undefined ? [] : [query.match];
   const ordered = order === undefined ? '' : ` ORDER BY ${order.sql}`;
-  const statement = cachedStatement(db, `SELECT ${COLUMNS} FROM ${from} ${where}${pool}${ordered} LIMIT ? OFFSET ?`);
+  const { links } = query.scope;
+  const columns = links === undefined ? COLUMNS : COLUMNS.replace('m.superseded_by', seenLink(links));
+  const statement = cachedStatement(db, `SELECT ${columns} FROM ${from} ${where}${pool}${ordered} LIMIT ? OFFSET ?`);
   // Arrays are read about twice as fast as objects, and this is the reader of everything.
   statement.setReturnArrays(true);
-  const values = [...matchValues, ...whereValues, ...poolValues, ...(order?.values ?? []), query.limit, query.offset ?? 0];
+  const values = [
+    ...(links?.values ?? []),
+    ...matchValues,
+    ...whereValues,
+    ...poolValues,
+    ...(order?.values ?? []),
+    query.limit,
+    query.offset ?? 0,
+  ];
   return (statement.all(...values) as unknown as SQLOutputValue[][]).map(toRow);
+}
+
+/** The id of the newer memory, as long as the reader may see it. */
+function seenLink({ sql }: Condition): string {
+  return `(SELECT n.id FROM memories n WHERE n.id = m.superseded_by AND n.deleted_at IS NULL AND ${sql})`;
 }
 
 /** Sorting costs more than finding, so a single memory is not sorted. */
 const BY_SEQ: Condition = { sql: 'm.seq', values: [] };
+
+/** Rows of the living global memories of these agents: for the upkeep of the index alone. */
+export function globalsOf(db: DatabaseSync, owners: readonly string[]): number[] {
+  const where = {
+    sql: `m.deleted_at IS NULL AND m.scope = 'global' AND m.agent_id IN (SELECT value FROM json_each(?))`,
+    values: [JSON.stringify(owners)],
+  };
+  return measureMemories(db, everything(), [where], ['m.seq AS seq']).map((row) => Number(row.seq));
+}
 
 /** Figures over the memories of a scope, each an SQL aggregate over `m`. */
 export function measureMemories(

@@ -1,17 +1,27 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { HISTORY_LIMIT_MAX } from '../contract/memory-lifecycle.ts';
+import type { AgentMemories } from '../core/agent-memories.ts';
+import { OPEN_POLICIES, type ReadPolicies } from '../core/agent-policy.ts';
 import type { Clock } from '../core/clock.ts';
+import type { MessageLimits, MessageStore, PresenceStore } from '../core/cross-agent.ts';
+import type { DocumentStore } from '../core/document.ts';
 import type { ClaimStore, MemoryDraft, MemoryStore, Reader, SessionStore } from '../core/memory-store.ts';
 import type { MemoryTransfer } from '../core/memory-transfer.ts';
+import { createAgentMemories } from './agent-memories.ts';
 import { createClaimStore } from './claim-store.ts';
-import { type Adoption, adoptDatabase } from './memory-adopt.ts';
+import { createMessageStore } from './cross-agent-messages.ts';
+import { createPresenceStore } from './cross-agent-presence.ts';
+import { createDocumentStore } from './document-store.ts';
+import { beginAdoption } from './memory-adopt.ts';
+import { createAdoption, type StoreAdoption } from './memory-adoption.ts';
 import { historyOf } from './memory-history.ts';
 import { createMemoryIndex, type MemoryIndex } from './memory-index.ts';
 import { listAuthors, listMemories, purgeMemories, recoverMemory } from './memory-lifecycle.ts';
 import { type Access, createAccess } from './memory-store-access.ts';
+import { underReadPolicies } from './memory-store-policy.ts';
 import { rankMemories, recallMemories } from './memory-store-recall.ts';
 import { memoryMigrations } from './memory-store-schema.ts';
-import { selectMemories, viewOf, visibleTo } from './memory-store-scope.ts';
+import { selectMemories, visibleTo } from './memory-store-scope.ts';
 import { createSessionStore } from './memory-store-session.ts';
 import { byId, changeMemory, forgetMemory, insertMemory } from './memory-store-write.ts';
 import { createMemoryTransfer } from './memory-transfer.ts';
@@ -19,14 +29,25 @@ import { createMemoryVectors, type MemoryVectors } from './memory-vectors.ts';
 import { cachedStatement, closeDatabase, openDatabase } from './sqlite.ts';
 import { createTranscriptStores, type TranscriptStores } from './transcript-stores.ts';
 
+/** Pages of memory.db that are kept in memory, as far as they are used: writes go all over the indexes. */
+const CACHE_KIB = 8_192;
+/** The write-ahead log is moved into the file when it has grown to so much; a page that was written again and again moves once; unit: pages of 4 KiB. */
+const CHECKPOINT_PAGES = 4_000;
+
 export interface OpenedMemoryStores extends TranscriptStores {
   readonly memories: MemoryStore;
   readonly claims: ClaimStore;
   readonly sessions: SessionStore;
+  readonly presence: PresenceStore;
+  readonly documents: DocumentStore;
+  /** Messages between agents; the limits are asked for at each call. */
+  messages(limits: () => MessageLimits): MessageStore;
   readonly transfer: MemoryTransfer;
+  /** What is kept of one agent as a whole. */
+  readonly agents: AgentMemories;
   readonly vectors: MemoryVectors;
-  /** What was taken over of an existing daemon's database just now, or why it could not be: the next start tries again. */
-  readonly adopted: Adoption | { readonly fault: unknown } | undefined;
+  /** The taking over of an existing daemon's database; undefined when there is none, or it was done before. */
+  readonly adoption: StoreAdoption | undefined;
   close(): void;
 }
 
@@ -34,23 +55,35 @@ export interface OpenedMemoryStores extends TranscriptStores {
  * Open `memory.db`: memories, session claims and what sessions leave behind. The caller closes.
  *
  * @param existing  database of an existing daemon whose memories are taken over at the first start, if it is there
+ * @param policies  whose global memories an agent sees, asked for at each call
  * @throws AppError storage_corrupt, storage_version, workspace_unwritable, storage_failed
  */
-export function openMemoryStores(path: string, clock: Clock, existing?: string): OpenedMemoryStores {
+export function openMemoryStores(
+  path: string,
+  clock: Clock,
+  existing?: string,
+  policies: () => ReadPolicies = () => OPEN_POLICIES,
+): OpenedMemoryStores {
   const db = openDatabase(path, { synchronous: 'NORMAL', migrations: memoryMigrations });
-  const adopted = existing === undefined ? undefined : tryAdopt(db, existing, clock.now());
-  const index = createMemoryIndex(db);
+  db.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+  const begun = existing === undefined ? undefined : tryAdopt(db, existing, clock.now());
+  const index = createMemoryIndex(db, policies);
   const access = createAccess(db, path, clock, index.refresh);
+  const adoption = begun && createAdoption(begun, access);
   const vectors = createMemoryVectors(access, index);
+  const memories = createMemoryStore(access, index, vectors);
   return {
-    memories: createMemoryStore(access, index, vectors),
+    ...underReadPolicies({ memories, sessions: createSessionStore(access), transfer: createMemoryTransfer(access) }, policies),
+    agents: createAgentMemories(access),
     vectors,
     claims: createClaimStore(access),
-    sessions: createSessionStore(access),
+    presence: createPresenceStore(access),
+    documents: createDocumentStore(access),
+    messages: (limits) => createMessageStore(access, limits),
     ...createTranscriptStores(access),
-    transfer: createMemoryTransfer(access),
-    adopted,
+    adoption,
     close: () => {
+      adoption?.close();
       index.close();
       access.close();
       closeDatabase(db);
@@ -59,9 +92,9 @@ export function openMemoryStores(path: string, clock: Clock, existing?: string):
 }
 
 /** A database that cannot be read is no reason not to start. */
-function tryAdopt(db: DatabaseSync, existing: string, nowMs: number): OpenedMemoryStores['adopted'] {
+function tryAdopt(db: DatabaseSync, existing: string, nowMs: number): ReturnType<typeof beginAdoption> | { readonly fault: unknown } {
   try {
-    return adoptDatabase(db, existing, nowMs);
+    return beginAdoption(db, existing, nowMs);
   } catch (fault) {
     return { fault };
   }
@@ -71,11 +104,11 @@ function createMemoryStore(access: Access, index: MemoryIndex, vectors: MemoryVe
   const { db, clock, read, write } = access;
   const visible = (reader: Reader, id: string) => selectMemories(db, { scope: visibleTo(reader), where: [byId(id)], limit: 1 })[0]?.memory;
   return {
-    remember: (draft) => write(() => insertMemory(db, withPredecessor(index, draft, clock.now()), clock.now())),
+    remember: (draft) => write(() => insertMemory(db, withPredecessor(index, draft, clock.now()), clock.now()), { isRepeatable: true }),
     recall: (reader, query) => read(() => recallMemories({ db, index, vectors }, reader, query, clock.now())),
     ranked: (reader, ranking) => read(() => rankMemories(db, reader, ranking, clock.now()).map((row) => row.memory)),
     get: (reader, id) => read(() => visible(reader, id)),
-    list: (reader, page) => read(() => listMemories(db, reader, page, index.visible(reader))),
+    list: (reader, page) => read(() => listMemories(db, reader, page, index.visible(reader), clock.now())),
     authors: (reader, filter) => read(() => listAuthors(db, reader, filter)),
     history: (reader, id, limit) => read(() => (visible(reader, id) ? historyOf(db, id, limit ?? HISTORY_LIMIT_MAX) : [])),
     change: (reader, id, change, note) => write(() => changeMemory(db, reader, id, change, note, clock.now())),
@@ -91,7 +124,7 @@ function createMemoryStore(access: Access, index: MemoryIndex, vectors: MemoryVe
 function withPredecessor(index: MemoryIndex, draft: MemoryDraft, nowMs: number): MemoryDraft {
   if (draft.supersedes !== undefined) return draft;
   const { content, who, agentId, project = null, createdAtMs = nowMs } = draft;
-  const supersedes = index.predecessor(viewOf(draft)!, { content, who, agentId, project, createdAtMs });
+  const supersedes = index.predecessor(draft, { content, who, agentId, project, createdAtMs });
   return supersedes === undefined ? draft : { ...draft, supersedes };
 }
 

@@ -103,13 +103,15 @@ function searchTurns({ db }: Access, agentId: string, query: TurnQuery): TurnHit
   if (!cachedStatement(db, 'SELECT 1 FROM transcript_lines WHERE agent_id = ? LIMIT 1').get(agentId)) return [];
   const match = matchAny(db, 'transcript_vocabulary', query.text);
   if (match === undefined) return [];
-  // CROSS JOIN keeps the order: hits first, then their rows. Texts are read of the best ones alone.
-  const best = `SELECT t.seq, bm25(transcript_fts) AS rank, l.project FROM transcript_fts f CROSS JOIN transcript_turns t ON t.seq = f.rowid
-    CROSS JOIN transcript_lines l ON l.agent_id = t.agent_id AND l.session_key = t.session_key
-    WHERE transcript_fts MATCH ?1 AND t.agent_id = ?2 AND (?3 IS NULL OR l.project = ?3) AND (?4 IS NULL OR t.session_key = ?4)
+  // CROSS JOIN keeps the order: hits first, then their rows. Texts and lines are read of the best ones alone.
+  const inProject = `CROSS JOIN transcript_lines l ON l.agent_id = t.agent_id AND l.session_key = t.session_key AND l.project = ?3`;
+  const best = `SELECT t.seq, bm25(transcript_fts) AS rank FROM transcript_fts f CROSS JOIN transcript_turns t ON t.seq = f.rowid
+    ${query.project === undefined ? '' : inProject}
+    WHERE transcript_fts MATCH ?1 AND t.agent_id = ?2 AND (?4 IS NULL OR t.session_key = ?4)
       AND (?5 IS NULL OR t.session_key <> ?5) AND (?6 IS NULL OR instr(?6, ',' || t.role || ',') > 0)
     ORDER BY rank, t.seq DESC LIMIT ${CANDIDATES_MAX}`;
-  const sql = `SELECT t.*, best.project FROM (${best}) best JOIN transcript_turns t ON t.seq = best.seq ORDER BY best.rank, t.seq DESC`;
+  const sql = `SELECT t.*, l.project FROM (${best}) best CROSS JOIN transcript_turns t ON t.seq = best.seq
+    CROSS JOIN transcript_lines l ON l.agent_id = t.agent_id AND l.session_key = t.session_key ORDER BY best.rank, t.seq DESC`;
   const roles = query.roles === undefined ? null : `,${query.roles.join(',')},`;
   const rows = cachedStatement(db, sql).all(
     match.expression,

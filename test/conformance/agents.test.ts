@@ -12,6 +12,9 @@ const FILES = {
   roster:
     - { name: dot, model: large, skills: [sailing] }
     - { name: miles, personality: voices/gruff.md }
+runtime:
+  providers:
+    other: { kind: openai-compatible, baseUrl: 'http://127.0.0.1:9/v1', model: middle }
 `,
   'SOUL.md': 'Soul of the workspace.',
   'AGENTS.md': 'Instructions of the workspace.',
@@ -54,14 +57,14 @@ describe('agents and their identity', () => {
   verifies(['agents.discover', 'agents.api.list', 'agents.verify.api', 'agents.directory'], async () => {
     const { agents, count } = (await get('/api/agents')).body;
     expect(count).toBe(4);
-    expect(agents).toEqual([
+    expect(agents).toMatchObject([
       { name: 'default', source: 'built-in' },
-      { name: 'dot', model: 'large', source: 'roster' },
-      { name: 'miles', source: 'roster' },
-      { name: 'rose', source: 'folder' },
+      { name: 'dot', model: 'large', source: 'roster', folder: true },
+      { name: 'miles', source: 'roster', folder: false },
+      { name: 'rose', source: 'folder', folder: true },
     ]);
     mkdirSync(join(folder, 'agents', 'late'));
-    expect((await get('/api/agents')).body.agents).toContainEqual({ name: 'late', source: 'folder' });
+    expect((await get('/api/agents')).body.agents).toContainEqual(expect.objectContaining({ name: 'late', source: 'folder' }));
     rmSync(join(folder, 'agents', 'late'), { recursive: true });
   });
 
@@ -91,6 +94,15 @@ describe('agents and their identity', () => {
     const { body } = await call('POST', `${signet.runtimeUrl}/session`, { agent: 'dot' });
     expect(body).toMatchObject({ agent: 'dot', model: 'large' });
     expect((await call('POST', `${signet.runtimeUrl}/session`, { agent: 'rose' })).body.model).toBe('small');
+    // One that is set up while it runs, with a provider of its own; a choice for one session still wins.
+    await post('/api/agents', { name: 'pat', provider: 'other', model: 'huge' });
+    const own = await call('POST', `${signet.runtimeUrl}/session`, { agent: 'pat' });
+    expect(own.body).toMatchObject({ agent: 'pat', provider: 'other', model: 'huge' });
+    expect((await call('POST', `${signet.runtimeUrl}/session`, { agent: 'pat', model: 'tiny' })).body).toMatchObject({
+      provider: 'other',
+      model: 'tiny',
+    });
+    await call('DELETE', `${signet.daemonUrl}/api/agents/pat?folder=true`);
   });
 });
 
@@ -193,7 +205,7 @@ describe('workspaces and their configuration', () => {
   verifies(['agents.roster.optional', 'agents.upgrade.old-config', 'agents.verify.single-agent'], async () => {
     await inWorkspace('version: 1\nagent: { name: Solo }\n', async (solo) => {
       const solosHook = hooksOf(solo.daemonUrl);
-      expect((await call('GET', `${solo.daemonUrl}/api/agents`)).body.agents).toEqual([{ name: 'default', source: 'built-in' }]);
+      expect((await call('GET', `${solo.daemonUrl}/api/agents`)).body.agents).toMatchObject([{ name: 'default', source: 'built-in' }]);
       await solosHook('remember', { sessionKey: 's', content: 'The anchor is rusty.' });
       expect((await solosHook('session-start', { sessionKey: 's' })).inject).toMatch(/^You are Solo\.[\s\S]*The anchor is rusty\./);
       expect(contents(await solosHook('recall', { sessionKey: 's', query: 'anchor' }))).toEqual(['The anchor is rusty.']);

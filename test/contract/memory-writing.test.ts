@@ -95,6 +95,36 @@ test('the history tells each version with its reason, author, changed fields and
   expect((await daemon.get(`/api/memory/${id}/history?limit=1`)).body.history).toMatchObject([{ event: 'recovered' }]);
 });
 
+test('forgotten memories are listed as long as they can be recovered, the last forgotten first, and for their readers alone', async () => {
+  const daemon = await serveDaemon();
+  const first = await remember(daemon, { content: 'The cellar key is under the mat' });
+  const second = await remember(daemon, { content: 'The attic key is in the drawer', type: 'rule' });
+  const secret = await remember(daemon, { content: 'The safe is behind the clock', agentId: 'rose', scope: 'private' });
+  await remember(daemon, { content: 'The kettle is green' });
+  await forget(daemon, first.id);
+  daemon.clock.ms += DAY_MS;
+  await forget(daemon, second.id);
+  await daemon.call('DELETE', `/api/memory/${secret.id}?agentId=rose`, { reason: 'no longer true', agentId: 'rose' });
+  const list = async (query = '') => (await daemon.get(`/api/memories?forgotten=1${query}`)).body;
+  const listed = await list();
+  expect(listed).toMatchObject({
+    total: 2,
+    next: null,
+    memories: [{ id: second.id }, { id: first.id, content: 'The cellar key is under the mat' }],
+  });
+  const { deleted_at: at, recoverable_until: until } = listed.memories[1];
+  expect(Date.parse(until) - Date.parse(at)).toBe(30 * DAY_MS);
+  expect((await list('&type=rule')).memories).toMatchObject([{ id: second.id }]);
+  expect((await list('&limit=1')).next).toBe(1);
+  expect((await list('&agentId=rose')).memories.map(({ id }: { id: string }) => id)).toContain(secret.id);
+  expect((await list('&agentId=ben')).total).toBe(2);
+  daemon.clock.ms += 29 * DAY_MS + 1;
+  expect((await list()).memories).toMatchObject([{ id: second.id }]);
+  await daemon.post(`/api/memory/${second.id}/recover`);
+  expect((await list()).total).toBe(0);
+  expect((await daemon.get('/api/memories')).body.memories[0]).not.toHaveProperty('deleted_at');
+});
+
 test('a memory takes the place of an older one: the older is kept and marked, and stands again when the newer is forgotten', async () => {
   const daemon = await serveDaemon();
   const old = await remember(daemon, { content: 'Deploys run on Monday', type: 'decision' });

@@ -4,6 +4,7 @@ import type { Handler, RequestContext } from '../../src/core/operation-call.ts';
 export interface CallContext {
   readonly headers?: Readonly<Record<string, string>>;
   readonly client?: string;
+  readonly signal?: AbortSignal;
 }
 
 /**
@@ -15,13 +16,13 @@ export async function callHandler<Op extends Operation>(
   handlers: Readonly<Record<string, unknown>>,
   operation: Op,
   input: InputOf<Op>,
-  { headers = {}, client = 'test' }: CallContext = {},
+  { headers = {}, client = 'test', signal = new AbortController().signal }: CallContext = {},
 ): Promise<OutputOf<Op>> {
   const handler = handlers[operation.id] as Handler<Op>;
   const context: RequestContext = {
     requestId: 'req_test',
     client,
-    signal: new AbortController().signal,
+    signal,
     header: (name) => headers[name],
     reply: { status() {}, header() {} },
   };

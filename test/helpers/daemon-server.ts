@@ -1,4 +1,5 @@
 import { onTestFinished } from 'vitest';
+import { createInProcessTransport } from '../../src/client/in-process.ts';
 import { daemonOperations } from '../../src/contract/daemon.ts';
 import type { Role } from '../../src/contract/operation.ts';
 import { createLogBook, recordingLogger } from '../../src/core/log-book.ts';
@@ -7,6 +8,7 @@ import { readAgentYaml } from '../../src/daemon/agent-yaml.ts';
 import { openDaemon } from '../../src/daemon/daemon.ts';
 import { createTokenCheck } from '../../src/http/security.ts';
 import { createHttpServer } from '../../src/http/server.ts';
+import { createMcpRoute } from '../../src/mcp/server-route.ts';
 import { type Answer, call } from '../conformance/calls.ts';
 import { START_MS, tempFolder } from './daemon-fixture.ts';
 
@@ -44,6 +46,7 @@ export async function serveDaemon({ files = {}, tokens, background = false }: Da
       operations: daemonOperations,
       handlers: daemon.handlers,
       streams: daemon.streams,
+      rawRoutes: [createMcpRoute({ call: createInProcessTransport(daemonOperations, daemon.handlers, { log }), log })],
       security: tokens === undefined ? {} : { authenticate: createTokenCheck(tokens) },
       title: 'test',
       version: '0.0.0',

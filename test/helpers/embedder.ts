@@ -9,6 +9,8 @@ export interface TestEmbedder {
   /** OpenAI-compatible, `/v1` included; Ollama's own API stands beside it, without `/v1`. */
   readonly url: string;
   readonly texts: string[];
+  /** The `authorization` of each request. */
+  readonly keys: (string | undefined)[];
   mood: EmbedderMood;
 }
 
@@ -23,12 +25,13 @@ const SLOW_MS = 60_000;
 
 /** A real HTTP server that turns words of one meaning into vectors of one direction; gone when the test is over. */
 export async function startEmbedder(): Promise<TestEmbedder> {
-  const state: { mood: EmbedderMood; texts: string[] } = { mood: 'ok', texts: [] };
+  const state: { mood: EmbedderMood; texts: string[]; keys: (string | undefined)[] } = { mood: 'ok', texts: [], keys: [] };
   const server = createServer(async (request, response) => {
     let body = '';
     for await (const chunk of request) body += String(chunk);
     const texts = (JSON.parse(body) as { input: string[] }).input;
     state.texts.push(...texts);
+    state.keys.push(request.headers.authorization);
     const isOllama = request.url === '/api/embed';
     answer(response, state.mood, texts, (vectors) =>
       isOllama ? { embeddings: vectors } : { data: vectors.map((embedding, index) => ({ index, embedding })) },
@@ -43,6 +46,7 @@ export async function startEmbedder(): Promise<TestEmbedder> {
   return {
     url,
     texts: state.texts,
+    keys: state.keys,
     get mood() {
       return state.mood;
     },

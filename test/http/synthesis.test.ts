@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { type Answer, call } from '../conformance/calls.ts';
@@ -110,7 +110,10 @@ verifies(
     expect(memoryFile(signet)).toMatch(HEADER);
     expect(memoryFile(signet).replace(HEADER, '')).toBe('# Memory\n\nfirst\n');
 
+    // Somebody let others read it.
+    chmodSync(join(signet.folder, 'MEMORY.md'), 0o644);
     const second = (await complete(signet, { content: memoryFile(signet).replace('first', 'second') })).body;
+    expect(statSync(join(signet.folder, 'MEMORY.md')).mode & 0o777).toBe(0o644);
     expect(second).toMatchObject({ success: true, generation: 2 });
     expect(second.backup).toMatch(/^memory\/MEMORY\.backup-[\dTZ-]+\.md$/);
     expect(readFileSync(join(signet.folder, second.backup), 'utf8')).toContain('first');

@@ -25,9 +25,12 @@ describe('a loop', () => {
     const ofAgent = await untilEnd(rig.runtimeUrl, limited.id);
     expect(payloads(ofAgent, 'agent:activated')).toHaveLength(2);
     expect(refusals(ofAgent)).toEqual(['echo budget echo:said']);
+    const told = { kind: 'activations', used: 2, limit: 2 };
+    expect(payloads(ofAgent, 'budget:exceeded')).toEqual([{ scope: 'agent', agent: 'echo', ...told }]);
     const run = await startWorkflow(rig.runtimeUrl, { agents: [echo], limits: { activations: 2 } });
     const ofRun = await untilEnd(rig.runtimeUrl, run.id);
     expect(refusals(ofRun)).toEqual(['echo budget echo:said']);
+    expect(payloads(ofRun, 'budget:exceeded')).toEqual([{ scope: 'workflow', ...told }]);
     expect(ofRun.at(-1)!.payload).toMatchObject({ reason: 'budget', metrics: { activations: 2, skipped: 1 } });
   });
 
@@ -54,6 +57,7 @@ describe('a loop', () => {
     const { id } = await startWorkflow(rig.runtimeUrl, { agents: [all], limits: { activations: 3 } });
     const log = await untilEnd(rig.runtimeUrl, id);
     expect(payloads(log, 'agent:activated')).toHaveLength(3);
+    expect(payloads(log, 'budget:exceeded')).toMatchObject([{ scope: 'workflow', used: 3, limit: 3 }]);
     expect(new Set(refusals(log).map((line) => line.split(' ')[1]))).toEqual(new Set(['self', 'budget']));
     expect([...answersPerMatch(log).values()].every((count) => count === 1)).toBe(true);
   });

@@ -28,6 +28,7 @@ export function gateLog(log: MemoryLog): { log: SignalLog; gate: LogGate } {
     countCards: () => log.countCards(),
     purge: (stream) => log.purge(stream),
     pressure: () => log.pressure(),
+    writeFault: () => log.writeFault(),
     close: () => log.close(),
   };
   return { log: gated, gate };

@@ -154,6 +154,10 @@ export class MemoryLog implements SignalLog {
     return counts;
   }
 
+  writeFault(): string | null {
+    return null;
+  }
+
   pressure(): number {
     return 0;
   }

@@ -157,13 +157,14 @@ runtime:
       'agents/rose/SOUL.md': '',
       'agents/Not A Name/SOUL.md': '',
     });
-    expect(await daemon.call(ops.listAgents, {})).toEqual({
+    expect(await daemon.call(ops.listAgents, {})).toMatchObject({
       agents: [
         { name: 'default', source: 'built-in' },
-        { name: 'dot', model: 'm', provider: undefined, source: 'roster' },
+        { name: 'dot', model: 'm', source: 'roster' },
         { name: 'rose', source: 'folder' },
       ],
       count: 3,
+      problems: [expect.stringContaining('agents/Not A Name is no agent')],
     });
   });
 

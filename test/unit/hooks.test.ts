@@ -104,6 +104,24 @@ describe('claims', () => {
     expect((await daemon.call(ops.hookSessionStart, { sessionKey: key })).inject).not.toBe('');
   });
 
+  test('a harness that ends its session after every turn keeps claim and bypass until it says more than that', async () => {
+    const daemon = startDaemon();
+    const end = { harness: 'openclaw', sessionKey: key };
+    await daemon.call(ops.hookSessionStart, end);
+    await daemon.call(ops.setBypass, { key, enabled: true });
+    expect(await daemon.call(ops.hookSessionEnd, end)).toEqual({ memoriesSaved: 0, bypassed: true });
+    expect(await daemon.call(ops.getClaim, { key })).toMatchObject({ bypassed: true });
+    await daemon.call(ops.setBypass, { key, enabled: false });
+    await daemon.call(ops.hookRemember, { ...end, content: 'the copper kettle leaks at the spout' });
+    const ask = { ...end, userMessage: 'what does the copper kettle do?' };
+    expect((await daemon.call(ops.hookUserPromptSubmit, ask)).memories).toHaveLength(1);
+    expect(await daemon.call(ops.hookSessionEnd, end)).toEqual({ memoriesSaved: 0 });
+    expect(await daemon.call(ops.getClaim, { key })).toMatchObject({ harness: 'openclaw' });
+    const transcript = [{ role: 'user' as const, content: 'good night' }];
+    expect(await daemon.call(ops.hookSessionEnd, { ...end, transcript })).toMatchObject({ transcript: { total: 1 } });
+    await expect(daemon.call(ops.getClaim, { key })).rejects.toMatchObject({ code: 'session_not_found' });
+  });
+
   test('claim and bypass survive a restart of the daemon', async () => {
     const daemon = startDaemon();
     await daemon.call(ops.hookSessionStart, { sessionKey: key });

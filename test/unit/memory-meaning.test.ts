@@ -138,3 +138,26 @@ test('openai-compatible without an address is refused by name', () => {
   expect(Schema.safeParse({ provider: 'openai-compatible' }).error?.issues).toMatchObject([{ path: ['baseUrl'] }]);
   expect(Schema.parse({})).toMatchObject({ provider: 'none', timeoutMs: 800 });
 });
+
+test('openai without an address is OpenAI, with the key of agent.yaml or of the environment', async () => {
+  const parsed = Schema.parse({ provider: 'openai', api_key: 'sk-test' });
+  expect(createEmbedder(parsed, {})).toMatchObject({ provider: 'openai-compatible', model: 'text-embedding-3-small' });
+  expect(createEmbedder({ ...parsed, model: 'text-embedding-3-large' }, {})).toMatchObject({ model: 'text-embedding-3-large' });
+  expect(Schema.safeParse({ provider: 'openai-compatible' }).error?.issues[0]?.path).toEqual(['baseUrl']);
+});
+
+test('the key of agent.yaml goes with the request; a variable that is named goes first', async () => {
+  const server = await startEmbedder();
+  const config = { provider: 'openai', baseUrl: server.url, api_key: 'from-yaml' };
+  const ask = (more: object, env: Record<string, string>) =>
+    createEmbedder(Schema.parse({ ...config, ...more }), env)!.embed(['tea'], {
+      signal: AbortSignal.timeout(DEADLINE_MS),
+      timeoutMs: DEADLINE_MS,
+    });
+  await ask({}, { OPENAI_API_KEY: 'not for others' });
+  expect(server.keys.at(-1)).toBe('Bearer from-yaml');
+  await ask({ apiKeyEnv: 'MY_KEY' }, { MY_KEY: 'from-env' });
+  expect(server.keys.at(-1)).toBe('Bearer from-env');
+  await ask({ api_key: undefined }, { OPENAI_API_KEY: 'not for others' });
+  expect(server.keys.at(-1)).toBeUndefined();
+});

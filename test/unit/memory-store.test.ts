@@ -61,6 +61,18 @@ describe('writing', () => {
     expect(again).toMatchObject({ deduped: true, memory: { id: memory.id, pinned: true, importance: 1, version: 2 } });
   });
 
+  test('of memories written at once one that cannot be kept fails alone', async () => {
+    const { memories } = open();
+    const drafts = [draft('likes tea'), draft('broken', { importance: Number.NaN }), draft('likes milk')];
+    const settled = await Promise.allSettled([...drafts, draft('Likes tea.')].map((each) => memories.remember(each)));
+    expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled']);
+    expect(settled[3]).toMatchObject({ value: { deduped: true, memory: { content: 'likes tea' } } });
+    expect(await memories.count()).toBe(2);
+    const [first] = settled as { value: { memory: { id: string } } }[];
+    // The answer is told from the draft: it is what reading would tell.
+    expect(await memories.get(scopeOf(null), first!.value.memory.id)).toEqual(first!.value.memory);
+  });
+
   test('what was forgotten may be remembered anew', async () => {
     const { memories } = open();
     const { memory } = await memories.remember(draft('tea'));

@@ -1,0 +1,51 @@
+import { daemonUrlOf, serverUrl } from '../client/adapter.ts';
+import { createHttpTransport } from '../client/http-transport.ts';
+import { AppError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { Call } from '../core/operation-call.ts';
+import { serveStdio } from '../mcp/stdio.ts';
+import type { CliContext } from './context.ts';
+import type { DaemonFlags } from './daemon-api.ts';
+import { findDaemon, tokenFor, workspaceFolder } from './workspace.ts';
+
+/** Speak MCP until the input ends. That no daemon runs is told by the tools: it may be started, or move to another port, at any time. */
+export async function serveMcp(context: CliContext, flags: DaemonFlags): Promise<void> {
+  const { env, stdin, stdout } = context;
+  const call: Call = async (operation, input, options) => {
+    const baseUrl = daemonAddress(context, flags);
+    return createHttpTransport({ baseUrl, token: tokenFor(context, baseUrl, flags.path) })(operation, input, options);
+  };
+  const caller = {
+    agentId: env.SIGNET_AGENT_ID || undefined,
+    harness: env.SIGNET_HARNESS || undefined,
+    workspace: env.SIGNET_WORKSPACE || undefined,
+    channel: env.SIGNET_CHANNEL || undefined,
+  };
+  await serveStdio({ call, caller, streams: { stdin, stdout }, log: faultsTo(context) });
+}
+
+/**
+ * An address that was given, else the daemon of the workspace, else the usual port.
+ *
+ * @throws AppError daemon_unreachable when a named workspace has no daemon: the one on the usual port belongs to another
+ */
+function daemonAddress(context: CliContext, flags: DaemonFlags): string {
+  const { env } = context;
+  if (flags.url) return flags.url;
+  const isGiven = env.SIGNET_DAEMON_URL || env.SIGNET_HOST || env.SIGNET_PORT;
+  if (isGiven && !flags.path) return daemonUrlOf(env);
+  const folder = workspaceFolder(context, flags.path);
+  const daemon = findDaemon(folder);
+  if (daemon?.port) return serverUrl(daemon.host, daemon.port);
+  if (flags.path || env.SIGNET_PATH) throw new AppError('daemon_unreachable', { detail: `no daemon runs on ${folder}.` });
+  return daemonUrlOf({});
+}
+
+/** Standard output belongs to the protocol; what this program got wrong goes where harnesses keep the words of their servers. */
+function faultsTo({ stderr }: CliContext): Logger {
+  const write = (fields: object, message: string): void => {
+    const { err } = fields as { err?: unknown };
+    stderr.write(`signet-mcp: ${message}${err instanceof Error ? `: ${err.stack ?? err.message}` : ''}\n`);
+  };
+  return { debug() {}, info() {}, warn: write, error: write };
+}

@@ -1,0 +1,119 @@
+import { lstatSync, readdirSync, realpathSync } from 'node:fs';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join, sep } from 'node:path';
+import { AgentName } from '../contract/ids.ts';
+import { AppError } from '../core/errors.ts';
+
+const FOLDER = 'agents';
+const FILE_MODE = 0o600;
+const FOLDER_MODE = 0o700;
+/** Folders that are no agents and told of. */
+const STRANGE_MAX = 50;
+
+export function hasAgentFolder(folder: string, name: string): boolean {
+  return lstatSync(join(folder, FOLDER, name), { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** Folders below agents/ that no agent can have, each with the reason. */
+export function strangeFolders(folder: string): string[] {
+  return entriesOf(folder)
+    .filter((name) => !name.startsWith('.') && !AgentName.safeParse(name).success)
+    .slice(0, STRANGE_MAX)
+    .map((name) => {
+      const lower = name.toLowerCase();
+      const hint = AgentName.safeParse(lower).success ? `; rename it to ${lower}` : '';
+      return `agents/${JSON.stringify(name).slice(1, -1)} is no agent: a name is 1 to 64 characters of a-z, 0-9, _ and -${hint}`;
+    });
+}
+
+/** @throws AppError agent_exists when a folder differs from the name by case alone: on some file systems the two are one */
+export function refuseCaseTwin(folder: string, name: string): void {
+  const twin = entriesOf(folder).find((entry) => entry !== name && entry.toLowerCase() === name);
+  if (twin === undefined) return;
+  throw new AppError('agent_exists', {
+    detail: `there is a folder agents/${twin}, which differs from "${name}" by case alone; rename it first`,
+  });
+}
+
+/**
+ * The folder of an agent with SOUL.md and IDENTITY.md. Files that are there stay as they are.
+ *
+ * @param soul  text of SOUL.md; a template when left out
+ * @returns     paths within the workspace of what was written
+ * @throws AppError workspace_unwritable, agent_exists
+ * @source spec/multi-agent, "scaffoldAgent"
+ */
+export async function scaffoldAgent(folder: string, name: string, soul?: string): Promise<string[]> {
+  refuseCaseTwin(folder, name);
+  const home = join(folder, FOLDER, name);
+  const created: string[] = [];
+  try {
+    await mkdir(home, { recursive: true, mode: FOLDER_MODE });
+    requireWithin(folder, home);
+    for (const [file, text] of Object.entries({ 'SOUL.md': soulText(name, soul), 'IDENTITY.md': identityText(name) })) {
+      if (await writeNew(join(home, file), text)) created.push(join(FOLDER, name, file));
+    }
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    throw unwritable(home, error);
+  }
+  return created;
+}
+
+/** Delete the folder of an agent with all that is in it; a link is taken away, what it leads to stays. Answers whether there was one. */
+export async function deleteAgentFolder(folder: string, name: string): Promise<boolean> {
+  const home = join(folder, FOLDER, name);
+  if (!lstatSync(home, { throwIfNoEntry: false })) return false;
+  try {
+    await rm(home, { recursive: true, force: true, maxRetries: 3 });
+    return true;
+  } catch (error) {
+    throw unwritable(home, error);
+  }
+}
+
+/** @throws AppError workspace_unwritable when a link leads out of the workspace */
+export function requireWithin(folder: string, path: string): void {
+  const real = realpathSync(path);
+  if (real.startsWith(realpathSync(folder) + sep)) return;
+  throw new AppError('workspace_unwritable', { detail: `${path} leads out of the workspace, to ${real}; nothing is written there` });
+}
+
+function entriesOf(folder: string): string[] {
+  try {
+    const entries = readdirSync(join(folder, FOLDER), { withFileTypes: true });
+    return entries
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => entry.name)
+      .sort();
+  } catch {
+    return []; // Without the folder there are no further agents.
+  }
+}
+
+async function writeNew(path: string, text: string): Promise<boolean> {
+  try {
+    await writeFile(path, text, { flag: 'wx', mode: FILE_MODE });
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+function soulText(name: string, soul: string | undefined): string {
+  // Who brings a heading along has written the whole file.
+  if (soul?.startsWith('#')) return `${soul.trim()}\n`;
+  const text = soul?.trim() || `How ${name} speaks, what it cares about, and what it never does. Write it here, in a few sentences.`;
+  return `# Soul of ${name}\n\n${text}\n`;
+}
+
+function identityText(name: string): string {
+  const shown = name.charAt(0).toUpperCase() + name.slice(1);
+  return `# Identity\n\n- **Name:** ${shown}\n- **Role:** one of several agents of this workspace\n`;
+}
+
+function unwritable(path: string, cause: unknown): AppError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new AppError('workspace_unwritable', { detail: `${path}: ${reason}`, cause });
+}

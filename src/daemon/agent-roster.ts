@@ -1,0 +1,99 @@
+import { existsSync, realpathSync, statSync } from 'node:fs';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Document, isMap, isSeq, parseDocument, YAMLSeq } from 'yaml';
+import { AppError } from '../core/errors.ts';
+import { CONFIG_FILES, checkAgentYaml } from './agent-yaml.ts';
+
+const FILE_MODE = 0o600;
+
+/** A place in the roster, with what was said about it. */
+export interface RosterEntry {
+  readonly name: string;
+  readonly [key: string]: unknown;
+}
+
+/**
+ * Put an agent into the roster of agent.yaml; comments and order of the file stay. A file that is absent is made.
+ *
+ * @throws AppError config_invalid when the file, or what it would become, is not valid: it then stays as it is
+ */
+export async function addToRoster(folder: string, entry: RosterEntry): Promise<void> {
+  const told = Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== undefined));
+  await edit(folder, (document) => {
+    const roster = rosterOf(document, true)!;
+    roster.items.push(document.createNode(told));
+    return true;
+  });
+}
+
+/** Take an agent out of the roster, and its bindings with it. Answers whether it was there. @throws AppError config_invalid */
+export function removeFromRoster(folder: string, name: string): Promise<boolean> {
+  return edit(folder, (document) => {
+    const isGone = drop(rosterOf(document, false), 'name', name);
+    if (isGone) drop(document.getIn(['agents', 'openclaw', 'bindings'], false), 'agent', name);
+    return isGone;
+  });
+}
+
+async function edit(folder: string, change: (document: Document) => boolean): Promise<boolean> {
+  const name = CONFIG_FILES.find((file) => existsSync(join(folder, file)));
+  const file = join(folder, name ?? CONFIG_FILES[0]);
+  const text = name === undefined ? '' : await read(file);
+  checkAgentYaml(folder, name ?? CONFIG_FILES[0], text);
+  const document = parseDocument(text);
+  if (!change(document)) return false;
+  // A wide line is left as wide as it is.
+  const changed = document.toString({ lineWidth: 0 });
+  const written = text.includes('\r\n') ? changed.replace(/\r?\n/g, '\r\n') : changed;
+  checkAgentYaml(folder, name ?? CONFIG_FILES[0], written);
+  await replace(name === undefined ? file : realpathSync(file), written);
+  return true;
+}
+
+/** The list itself; `make` puts one where there is none. */
+function rosterOf(document: Document, make: boolean): YAMLSeq | undefined {
+  const roster = document.getIn(['agents', 'roster'], false);
+  if (isSeq(roster)) return roster as YAMLSeq;
+  if (!make) return undefined;
+  if (!isMap(document.contents)) document.contents = document.createNode({}) as unknown as Document['contents'];
+  if (!isMap(document.get('agents', false))) document.set('agents', document.createNode({}));
+  const made = new YAMLSeq();
+  document.setIn(['agents', 'roster'], made);
+  return made;
+}
+
+/** Take out the maps that have this value under this key. */
+function drop(list: unknown, key: string, value: string): boolean {
+  if (!isSeq(list)) return false;
+  const left = list.items.filter((item) => !(isMap(item) && item.get(key) === value));
+  const isGone = left.length < list.items.length;
+  list.items = left;
+  return isGone;
+}
+
+async function read(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    throw unwritable(file, error);
+  }
+}
+
+/** In one step: a reader sees the old file or the new one. */
+async function replace(file: string, text: string): Promise<void> {
+  const partial = `${file}.part`;
+  try {
+    const mode = statSync(file, { throwIfNoEntry: false })?.mode ?? FILE_MODE;
+    await writeFile(partial, text, { mode: mode & 0o777, flush: true });
+    await rename(partial, file);
+  } catch (error) {
+    await rm(partial, { force: true }).catch(() => undefined); // What is told is why the file could not be written.
+    throw unwritable(file, error);
+  }
+}
+
+function unwritable(file: string, cause: unknown): AppError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new AppError('workspace_unwritable', { detail: `${file}: ${reason}; it stands as it was`, cause });
+}

@@ -1,0 +1,26 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { keepOutOfGit, replacePrivateFile } from './secret-file.ts';
+
+const FILE = join('.daemon', 'local-token');
+/** Nobody guesses 256 random bits; unit: bytes. */
+const TOKEN_BYTES = 32;
+
+/** A token for the commands of whoever owns the workspace, in a file only that user can read. It ends with the daemon. */
+export async function writeLocalToken(workspace: string): Promise<{ readonly token: string; remove(): void }> {
+  const token = `signet_local_${randomBytes(TOKEN_BYTES).toString('base64url')}`;
+  const path = join(workspace, FILE);
+  await keepOutOfGit(dirname(path));
+  await replacePrivateFile(path, `${token}\n`);
+  return { token, remove: () => rmSync(path, { force: true }) };
+}
+
+/** Undefined when the daemon of this workspace needs none, or belongs to another user. */
+export function readLocalToken(workspace: string): string | undefined {
+  try {
+    return readFileSync(join(workspace, FILE), 'utf8').trim() || undefined;
+  } catch {
+    return undefined; // Absent or not ours: then the daemon says what it wants.
+  }
+}
