@@ -33,7 +33,8 @@ describe('environment variables', () => {
   });
 
   test('are found as members, keys and strings, not as constants', () => {
-    const text = "import { OPENAI_HOST } from 'x';\nconst OPENAI_URL = OPENAI_HOST;\nenv.SIGNET_ONE; env['SIGNET_TWO']; const { SIGNET_THREE: a } = env; fetch(OPENAI_URL);";
+    const text =
+      "import { OPENAI_HOST } from 'x';\nconst OPENAI_URL = OPENAI_HOST;\nenv.SIGNET_ONE; env['SIGNET_TWO']; const { SIGNET_THREE: a } = env; fetch(OPENAI_URL);";
     expect(environmentNames(text)).toEqual(['SIGNET_ONE', 'SIGNET_THREE', 'SIGNET_TWO']);
   });
 });

@@ -65,7 +65,9 @@ test('a model that the list of its provider does not have is told once, with the
   const wrong = `${listed[0]}x`;
   const told = () => warnings.filter(({ message }) => message.includes('does not have this model'));
   await rig.client.session.create({ model: wrong });
-  await expect.poll(told).toMatchObject([{ fields: { provider: 'anthropic', model: wrong, nearest: expect.arrayContaining([listed[0]]) } }]);
+  await expect
+    .poll(told)
+    .toMatchObject([{ fields: { provider: 'anthropic', model: wrong, nearest: expect.arrayContaining([listed[0]]) } }]);
   await rig.client.session.create({ model: wrong });
   await rig.client.session.create({ model: listed[0] });
   expect(told()).toHaveLength(1);
