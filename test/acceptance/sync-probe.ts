@@ -10,11 +10,12 @@ const WRITTEN_BY_LOG = 'signals.db';
 const STDOUT = 1;
 
 if (!isMainThread) {
-  const { exec } = DatabaseSync.prototype;
-  DatabaseSync.prototype.exec = function (this: DatabaseSync, sql: string) {
-    exec.call(this, sql);
-    if (!/^\s*COMMIT/i.test(sql) || !this.location()?.endsWith(WRITTEN_BY_LOG)) return;
-    const level = Object.values(this.prepare('PRAGMA synchronous').get() ?? {})[0];
-    writeSync(STDOUT, `the log is written with synchronous ${level}\n`);
+  const { prepare } = DatabaseSync.prototype;
+  DatabaseSync.prototype.prepare = function (this: DatabaseSync, sql: string) {
+    if (/^\s*COMMIT/i.test(sql) && this.location()?.endsWith(WRITTEN_BY_LOG)) {
+      const level = Object.values(prepare.call(this, 'PRAGMA synchronous').get() ?? {})[0];
+      writeSync(STDOUT, `the log is written with synchronous ${level}\n`);
+    }
+    return prepare.call(this, sql);
   };
 }
