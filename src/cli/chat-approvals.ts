@@ -55,7 +55,9 @@ export function createApprovals({ client, session, view, style, person }: Approv
     const reason = question.reason ? ` (${plainLine(question.reason, 200)})` : '';
     view.note(style.yellow(`${tool} wants to run${reason}: ${plainLine(JSON.stringify(question.input) ?? '', INPUT_CHARS_MAX)}`));
     view.note(
-      person ? `Allow it? ${style.bold('y')} once, ${style.bold('a')} always in this session, ${style.bold('n')} no` : elsewhere(client),
+      person
+        ? `Allow it? ${style.bold('y')} once, ${style.bold('a')} always in this session, ${style.bold('n')} no`
+        : elsewhere(client, session.id, question.id),
     );
   }
   function add(question: Question): void {
@@ -99,6 +101,6 @@ export function createApprovals({ client, session, view, style, person }: Approv
   };
 }
 
-function elsewhere(client: RuntimeClient): string {
-  return `It still waits for an approval: decide it with POST ${client.baseUrl}/session/:id/approvals/:approvalId, or come back with signet chat --session`;
+function elsewhere(client: RuntimeClient, session: string, approval: string): string {
+  return `It still waits for an approval: decide it with POST ${client.baseUrl}/session/${session}/approvals/${approval}, or come back with signet chat --session ${session}`;
 }

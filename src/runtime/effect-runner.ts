@@ -10,8 +10,12 @@ const TIMER_MS_MAX = 2_147_000_000;
 /** Wait before an outcome that could not be written is offered to the log again; unit: milliseconds. */
 const REPORT_RETRY_MS = 500;
 
+/** Where work was under way before: in a process that is gone, or in the session a fork was taken from. */
+export type Restored = 'restart' | 'fork';
+const isNew = (_pending: Pending) => null;
+
 interface Ports {
-  run(pending: Pending, signal: AbortSignal, restored: boolean): Promise<readonly InputDraft[]>;
+  run(pending: Pending, signal: AbortSignal, restored: Restored | null): Promise<readonly InputDraft[]>;
   /** `holds` is asked when the drafts are decided: what is no longer true by then is not recorded. */
   report(drafts: readonly InputDraft[], holds?: (core: SessionCore) => boolean): Promise<unknown>;
 }
@@ -48,13 +52,13 @@ export class EffectRunner {
   }
 
   /** Start what is owed and not running, abort what runs and is not owed. */
-  reconcile(core: SessionCore, restored: boolean): void {
+  reconcile(core: SessionCore, restored: (pending: Pending) => Restored | null = isNew): void {
     if (this.#closed) return;
     const { effects, settle, timers } = obligationsOf(core.snapshot);
     const owed = new Set(effects.map((pending) => pending.key));
     for (const [key, controller] of this.#running) if (!owed.has(key)) controller.abort(NOT_OWED);
-    for (const pending of effects) if (!this.#running.has(pending.key)) void this.#start(pending, restored);
-    for (const pending of settle) if (!this.#running.has(pending.key)) void this.#start(pending, restored, true);
+    for (const pending of effects) if (!this.#running.has(pending.key)) void this.#start(pending, restored(pending));
+    for (const pending of settle) if (!this.#running.has(pending.key)) void this.#start(pending, restored(pending), true);
     this.#setTimers(timers);
   }
 
@@ -67,7 +71,7 @@ export class EffectRunner {
   }
 
   /** An effect that throws is a bug, but its session must not wait for an outcome that never comes. */
-  async #run(pending: Pending, signal: AbortSignal, restored: boolean): Promise<readonly InputDraft[]> {
+  async #run(pending: Pending, signal: AbortSignal, restored: Restored | null): Promise<readonly InputDraft[]> {
     try {
       return await this.#ports.run(pending, signal, restored);
     } catch (error) {
@@ -76,7 +80,7 @@ export class EffectRunner {
     }
   }
 
-  async #start(pending: Pending, restored: boolean, abortAtOnce = false): Promise<void> {
+  async #start(pending: Pending, restored: Restored | null, abortAtOnce = false): Promise<void> {
     const controller = new AbortController();
     this.#running.set(pending.key, controller);
     if (abortAtOnce) controller.abort(NOT_OWED);

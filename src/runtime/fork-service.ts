@@ -6,13 +6,15 @@ import type { Signal } from '../contract/signal.ts';
 import { newId } from '../core/clock.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
+import { foldStep } from './fork-point.ts';
+import { replacedInput } from './fork-replacement.ts';
 import { sessionMachineRef } from './machine-service.ts';
 import { chooseModel } from './model-choice.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 import { foldSession, logTrimmed } from './session-fold.ts';
 import { takeSeed } from './session-seed.ts';
 import { requireAgent } from './session-service.ts';
-import type { InputDraft } from './session-state.ts';
+import type { FoldedSession } from './session-state.ts';
 
 type Input = ParsedInputOf<(typeof sessionOperations)['forkSession']>;
 
@@ -20,11 +22,8 @@ type Input = ParsedInputOf<(typeof sessionOperations)['forkSession']>;
 export async function forkSession(deps: RuntimeDeps, input: Input, context: RequestContext): Promise<Session> {
   const { id, replaceInput } = input;
   const replaced = replaceInput && (await inputAt(deps, id, input.at));
-  const until = replaced ? replaced.seq - 1 : input.at;
-  const folded = await foldSession(deps.log, id, until);
-  if (until !== undefined && folded.core.seq < until) {
-    throw new AppError('invalid_cursor', { detail: `session ${id} has ${folded.core.seq} signals, not ${until}` });
-  }
+  const draft = replaced && replacedInput(replaced, replaceInput, context.client);
+  const folded = replaced ? await foldSession(deps.log, id, replaced.seq - 1) : await foldAt(deps, id, input.at);
   const parent = folded.view.session;
   const agent = input.agent ?? parent.agent;
   await requireAgent(deps, agent);
@@ -56,17 +55,19 @@ export async function forkSession(deps: RuntimeDeps, input: Input, context: Requ
       seed: takeSeed(folded, { session, ...chosen }),
     },
     context.client,
+    draft && [draft],
   );
   await noteFork(deps, id, { into: session, atSeq: folded.core.seq });
-  if (replaced) {
-    const draft = {
-      name: replaced.name,
-      payload: { ...replaced.payload, ...replaceInput },
-      client: context.client,
-    } as unknown as InputDraft;
-    await host.handle(() => [draft]);
-  }
   return host.view.session;
+}
+
+async function foldAt({ log }: RuntimeDeps, id: string, at: number | undefined): Promise<FoldedSession> {
+  const head = at === undefined ? 0 : (await log.head(`session:${id}`)).head;
+  // A session that is not there is told of by the fold.
+  if (at !== undefined && head > 0 && head < at) {
+    throw new AppError('invalid_cursor', { detail: `session ${id} has ${head} signals, not ${at}` });
+  }
+  return foldStep(log, id, at);
 }
 
 /** In the log of the parent too, unless that has ended and is closed. The fork stands either way. */
@@ -84,10 +85,11 @@ async function inputAt(deps: RuntimeDeps, id: string, at: number | undefined): P
     throw new AppError('invalid_request', { detail: 'replaceInput needs at: the number of the input signal it replaces' });
   const signal = (await deps.log.read(`session:${id}`, at - 1, 1))[0];
   if (signal && signal.seq > at) throw logTrimmed(id, signal.seq - 1);
-  if (signal?.source.kind === 'input') return signal;
+  // What a session was upgraded with is a whole state of the machine, not something that was said to it.
+  if (signal?.source.kind === 'input' && signal.name !== 'session:upgraded') return signal;
   const found = signal ? `a ${signal.source.kind} signal (${signal.name})` : 'not there';
   throw new AppError('invalid_request', {
-    detail: `signal ${at} is ${found}; only inputs can be replaced`,
+    detail: `signal ${at} is ${found}; only inputs other than session:upgraded can be replaced`,
     errors: [{ pointer: '/at', detail: 'must be an input signal' }],
   });
 }

@@ -14,6 +14,8 @@ type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
 
 /** Stored signals read at once. */
 const PAGE_SIGNALS = 1_000;
+/** No message has this number: `after=0` is the whole conversation, of a fork with what it began with, which is numbered below. */
+const FROM_THE_FIRST = 0;
 /** Pages a filtered listing looks through before it answers with what it has and a cursor. */
 const PAGES_SEARCHED_MAX = 20;
 
@@ -23,8 +25,9 @@ export function createHistoryService(deps: RuntimeDeps) {
   return {
     async messages({ id, limit, before, after }: Input<'listMessages'>, context: RequestContext): Promise<MessageView[]> {
       await supervisor.view(id);
-      const entries = supervisor.peek(id)?.core.conversation.entries ?? (await foldSession(log, id)).core.conversation.entries;
-      const fitting = entries.filter((entry) => (before === undefined || entry.seq < before) && (after === undefined || entry.seq > after));
+      const entries = inOrder(supervisor.peek(id)?.core.conversation.entries ?? (await foldSession(log, id)).core.conversation.entries);
+      const isAfter = (seq: number) => after === undefined || after === FROM_THE_FIRST || seq > after;
+      const fitting = entries.filter(({ seq }) => (before === undefined || seq < before) && isAfter(seq));
       // Without `after` the newest page is meant; its older neighbour is what Link leads to.
       const page = after === undefined ? newestPage(fitting, limit) : oldestPage(fitting, limit);
       if (fitting.length > page.length && page.length > 0) {
@@ -68,6 +71,18 @@ export function createHistoryService(deps: RuntimeDeps) {
       return { items, next: seq < session.seq ? seq : null, head: session.seq, ...(gap ? { gap } : {}) };
     },
   };
+}
+
+/**
+ * The number a message is found by never runs back: one that was said before a compaction and stands behind its summary is numbered as
+ * that. Forks of older versions have messages with the numbers of their parents; these stand together.
+ */
+function inOrder(entries: readonly ConversationEntry[]): readonly ConversationEntry[] {
+  let seq = Number.NEGATIVE_INFINITY;
+  return entries.map((entry) => {
+    seq = Math.max(seq, entry.seq);
+    return seq === entry.seq ? entry : { ...entry, seq };
+  });
 }
 
 /** Messages of one signal stay together, since the cursor is the signal; a page may so be a little longer than asked for. */

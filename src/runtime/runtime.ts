@@ -87,13 +87,13 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   supervisor.useEffects(createRunEffect({ ...options, ...effectSlots(config, agentLimits), hub, random }));
   const telemetry = await startTelemetry(hub, options.telemetry ?? null, logger);
   const notes = createDaemonNotes(deps);
-  const status = createStatusService(deps);
+  const status = createStatusService(deps, () => workflows.damaged.size);
   const sessions = createSessionService(deps);
   const prompts = createPromptService(deps);
   const workflows = new WorkflowService({ deps, sessions, prompts });
   const retention = startRetention({ ...deps, readUntil: () => workflows.readUntil }, options.retention ?? {});
   const handlers = createRuntimeHandlers(deps, { sessions, prompts, workflows, status });
-  options.tools.register(createSpawnTool(createSpawnSession({ supervisor, call: ownCall(handlers, logger), logger })));
+  options.tools.register(createSpawnTool(createSpawnSession({ supervisor, config, call: ownCall(handlers, logger), logger })));
   await checkDaemon(options, agentLimits);
   await notes.add('daemon:start', { version: info.version, node: process.versions.node, pid: process.pid, machines: machineRefs() });
   return {

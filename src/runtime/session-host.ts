@@ -5,7 +5,7 @@ import { AppError, isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { foldView, type SessionView } from '../core/session-view.ts';
 import type { Appended, SignalLog, Snapshot } from '../core/signal-log.ts';
-import { EffectRunner } from './effect-runner.ts';
+import { EffectRunner, type Restored } from './effect-runner.ts';
 import type { CommittedInput, SessionActor } from './session-actor.ts';
 import { cardAfter } from './session-card.ts';
 import { advance, note } from './session-core.ts';
@@ -32,8 +32,13 @@ interface Command {
   readonly joins: boolean;
 }
 
-/** Does one piece of owed work and says how it ended; never throws. `restored`: its intent was recorded by a process that is gone. */
-export type RunEffect = (host: SessionHost, pending: Pending, signal: AbortSignal, restored: boolean) => Promise<readonly InputDraft[]>;
+/** Does one piece of owed work and says how it ended; never throws. `restored`: another one than this host may have begun it. */
+export type RunEffect = (
+  host: SessionHost,
+  pending: Pending,
+  signal: AbortSignal,
+  restored: Restored | null,
+) => Promise<readonly InputDraft[]>;
 
 export interface SessionHostDeps {
   readonly log: SignalLog;
@@ -114,8 +119,8 @@ export class SessionHost {
     });
   }
 
-  /** Starts what the state owes; work that was pending before this host is marked as restored. Call once. */
-  begin(restored: boolean): void {
+  /** Starts what the state owes; `restored` tells which work was under way before this host. Call once. */
+  begin(restored: (pending: Pending) => Restored | null): void {
     this.#effects.reconcile(this.#core, restored);
   }
 
@@ -221,7 +226,7 @@ export class SessionHost {
     const committed = signals.map((signal, index): Signal => ({ ...signal, gseq: appended.firstGseq + index }));
     for (const signal of committed) foldView(this.view, signal);
     this.#deps.publish(this, committed);
-    this.#effects.reconcile(this.#core, false);
+    this.#effects.reconcile(this.#core);
     for (const command of decided) command.resolve({ signals: committed, head: this.#core.seq });
     for (const look of [...this.#watchers]) look();
   }

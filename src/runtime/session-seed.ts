@@ -2,7 +2,7 @@ import { sessionMachine } from '../../machines/session.machine.ts';
 import type { OutputEvent, Pending, SessionContext } from '../../machines/session-context.ts';
 import type { PayloadOf } from '../contract/catalog.ts';
 import type { Conversation } from '../core/conversation.ts';
-import { plainView } from '../core/session-view.ts';
+import { plainView, type SessionView } from '../core/session-view.ts';
 import type { FoldedSession, SessionSnapshot } from './session-state.ts';
 
 type Created = PayloadOf<'session:created'>;
@@ -39,12 +39,27 @@ export function takeSeed({ core, view }: FoldedSession, change: ForkChange): See
   const dead = DEAD_ENDS.has(core.snapshot.value);
   const context = { ...core.snapshot.context, ...(dead ? NOTHING_OPEN : {}), usage: NO_USAGE, costUsd: 0, session: change.session };
   // The fork names the work in flight anew, in its own log.
-  const { waiting, ...conversation } = { ...core.conversation, open: [] };
+  const { waiting, ...conversation } = { ...core.conversation, open: [], entries: inheritedEntries(core.conversation) };
   return {
     value: dead ? 'idle' : core.snapshot.value,
     context: { ...withModel(context, change) },
-    conversation: { ...conversation, ...(dead ? { turn: 0 } : {}), waiting: [...waiting] },
-    view: plainView(view),
+    conversation: { ...conversation, ...(dead ? { turn: 0 } : {}), waiting: dead ? [] : [...waiting] },
+    view: plainView(dead ? withoutOpenWork(view) : view),
+  };
+}
+
+/** Numbered -n to -1: before all that the fork says itself, and no two alike, so that they can be paged with it. */
+function inheritedEntries({ entries }: Conversation): Conversation['entries'] {
+  return entries.map((entry, index) => ({ ...entry, seq: index - entries.length }));
+}
+
+/** Prompts that were given up with the work are none of the fork's: it would never say how they ended. */
+function withoutOpenWork(view: SessionView): SessionView {
+  return {
+    ...view,
+    session: { ...view.session, queue: [], turn: null },
+    prompts: new Map([...view.prompts].filter(([, prompt]) => prompt.endSeq !== null)),
+    approvals: new Map(),
   };
 }
 

@@ -1,3 +1,4 @@
+import type { RuntimeConfig } from '../contract/config.ts';
 import { runtimeOperations } from '../contract/runtime.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
@@ -16,6 +17,7 @@ const DONE = 'done';
 
 interface SpawnDeps {
   readonly supervisor: Supervisor;
+  readonly config: Pick<RuntimeConfig, 'spawn'>;
   /** Of the runtime's own operations: a child is a session like any other. */
   readonly call: Call;
   readonly logger: Logger;
@@ -61,7 +63,7 @@ async function parentOf({ supervisor }: SpawnDeps, id: string): Promise<SessionH
 }
 
 /** Begins the child unless an earlier call did. It may do no more than its parent. */
-async function bring({ supervisor, call }: SpawnDeps, parent: SessionHost, id: string, wish: SpawnWish, options: CallOptions) {
+async function bring({ supervisor, config, call }: SpawnDeps, parent: SessionHost, id: string, wish: SpawnWish, options: CallOptions) {
   const known = await supervisor.view(id).catch((error: unknown) => {
     if (isAppError(error, 'session_not_found')) return null;
     throw error;
@@ -69,6 +71,7 @@ async function bring({ supervisor, call }: SpawnDeps, parent: SessionHost, id: s
   if (known) return;
   const { session } = parent.view;
   const agent = wish.agent ?? session.agent;
+  if (agent !== session.agent) requireAllowed(config, agent, session.agent);
   const inherited = agent === session.agent ? { provider: session.provider, model: wish.model ?? session.model } : { model: wish.model };
   const { allowedTools } = parent.core;
   await call(
@@ -86,6 +89,17 @@ async function bring({ supervisor, call }: SpawnDeps, parent: SessionHost, id: s
     },
     options,
   );
+}
+
+/**
+ * A child reads the private memories of its agent and tells its parent what it likes. So only a person may open one agent to the others:
+ * neither a model nor a token that is for one agent.
+ */
+function requireAllowed({ spawn }: SpawnDeps['config'], agent: string, own: string): void {
+  if (spawn.agents.includes(agent)) return;
+  throw new AppError('spawn_forbidden', {
+    detail: `agent: sessions of ${own} may not begin sessions of ${JSON.stringify(agent)}; leave agent out, or have it listed in runtime.spawn.agents`,
+  });
 }
 
 /** Has the parent left memory (and not given up the call) when the signal aborted? Asked at that moment: it may be back soon after. */

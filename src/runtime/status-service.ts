@@ -12,7 +12,7 @@ const NANOSECONDS_PER_MS = 1e6;
 export const DAEMON_HEALTH_TIMEOUT_MS = 1_000;
 
 /** Health and description of the runtime. */
-export function createStatusService(deps: RuntimeDeps) {
+export function createStatusService(deps: RuntimeDeps, damagedWorkflows: () => number) {
   const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
   delay.enable();
   const { supervisor, daemon, info } = deps;
@@ -33,6 +33,7 @@ export function createStatusService(deps: RuntimeDeps) {
         daemon: { url: daemon.baseUrl, reachable },
         provider: deps.providers.resolve().provider.id,
         sessions: await countSessions(deps),
+        workflows: { damaged: damagedWorkflows() },
         eventLoopDelayMs: { p50: milliseconds(delay, 50), p99: milliseconds(delay, 99) },
         rssBytes: process.memoryUsage.rss(),
       };

@@ -17,7 +17,7 @@ import { advance } from './session-core.ts';
 import { type CrowdLimits, refuseCrowd } from './session-crowd.ts';
 import { foldSession, foldWhole, sessionNotFound } from './session-fold.ts';
 import { type RunEffect, SessionHost } from './session-host.ts';
-import type { FoldedSession, SystemFact } from './session-state.ts';
+import type { FoldedSession, InputDraft, SystemFact } from './session-state.ts';
 import { SupervisorCrashes } from './supervisor-crashes.ts';
 import { appendNoted } from './supervisor-notes.ts';
 
@@ -88,16 +88,23 @@ export class Supervisor {
     return this.#hosts.values();
   }
 
-  /** Begins a session with its first input. @throws AppError `id_conflict`, `too_many_sessions`, `overloaded`, `draining`, `storage_failed` */
-  async create(created: PayloadOf<'session:created'>, client: string): Promise<SessionHost> {
+  /** Begins a session with its first input, and those that are to count before anything it owes is begun. @throws AppError `id_conflict`, `too_many_sessions`, `overloaded`, `draining`, `storage_failed` */
+  async create(created: PayloadOf<'session:created'>, client: string, then: readonly InputDraft[] = []): Promise<SessionHost> {
     this.admit();
     refuseCrowd(this.#deps, { hosts: this.#hosts, coming: this.#coming.size, creating: this.#creating }, created.agent);
     this.#creating.set(created.session, created.agent);
-    return this.#once(created.session, () => this.#begin(created, client)).finally(() => this.#creating.delete(created.session));
+    return this.#once(created.session, () => this.#begin(created, client, then)).finally(() => this.#creating.delete(created.session));
   }
 
-  async #begin(created: PayloadOf<'session:created'>, client: string): Promise<SessionHost> {
-    const { core, signals } = advance(null, { name: 'session:created', payload: created, client }, this.#deps.clock.now());
+  async #begin(created: PayloadOf<'session:created'>, client: string, then: readonly InputDraft[]): Promise<SessionHost> {
+    const now = this.#deps.clock.now();
+    const first = advance(null, { name: 'session:created', payload: created, client }, now);
+    let { core, signals } = first;
+    for (const draft of then) {
+      const step = advance(core, draft, now);
+      core = step.core;
+      signals = [...signals, ...step.signals];
+    }
     const view = createView(created, signals[0]!.timestamp);
     const card = cardAfter(view, core, signals);
     const stream = `session:${created.session}`;
@@ -110,7 +117,8 @@ export class Supervisor {
     const host = this.#adopt({ core: { ...core, snapshot: actor.getSnapshot() }, view }, actor, 0);
     this.#deps.hub.publish(created.session, stored);
     // What was in flight where a fork was taken may have had its effect there.
-    host.begin(created.seed !== undefined);
+    const inFlight = new Set(created.seed ? first.core.snapshot.context.pending.map(({ key }) => key) : []);
+    host.begin(({ key }) => (inFlight.has(key) ? 'fork' : null));
     return host;
   }
 
@@ -239,7 +247,7 @@ export class Supervisor {
     const snapshot = sessionMachine.getPersistedSnapshot(owned.core.snapshot as never);
     const actor = this.#startActor(id, { snapshot });
     const host = this.#adopt(owned, actor, epoch);
-    host.begin(true);
+    host.begin(() => 'restart');
     return host;
   }
 

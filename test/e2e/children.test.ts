@@ -1,5 +1,8 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { isAppError } from '../../src/core/errors.ts';
+import { call } from '../conformance/calls.ts';
 import type { ModelRequest } from '../helpers/model-server/request.ts';
 import { nextSignal, payloads, type Rig, readLog, startRig } from './rig.ts';
 
@@ -102,6 +105,32 @@ describe('spawn_session', () => {
       'too_deep',
     ]);
     expect(await children(child!.id)).toEqual([]);
+  });
+
+  test('begins no session of another agent unless the configuration lists it', async () => {
+    const yamlOf = (runtime: string) => `agents: { roster: [{ name: dot }, { name: rose, read_policy: isolated }] }\n${runtime}`;
+    rig = await startRig({ yaml: yamlOf('') });
+    const secret = 'The zqlantern is under the stairs.';
+    await call('POST', `${rig.daemonUrl}/api/memory/remember`, { content: secret, agentId: 'dot', scope: 'private', importance: 0.95 });
+    const input = { prompt: 'Where is the zqlantern?', agent: 'dot' };
+    rig.model.respond((request) => {
+      if (asked(request).includes('tool_result')) return { text: 'I see.' };
+      if (asked(request).includes('zqlantern')) return { text: 'Under the stairs.' };
+      return { toolCalls: [{ id: 'c1', name: 'spawn_session', input }] };
+    });
+    const { id } = await rig.client.session.create({ agent: 'rose' });
+    const refused = await rig.client.session.prompt(id, { content: 'Ask dot.' });
+    expect(refused.toolResults).toMatchObject([{ isError: true }]);
+    expect(String(refused.toolResults[0]!.output)).toMatch(/spawn_forbidden.*agent: .*runtime\.spawn\.agents/s);
+    expect(await children(id)).toEqual([]);
+    expect(JSON.stringify(rig.model.requests.map(({ body }) => body))).not.toContain('under the stairs');
+
+    writeFileSync(join(rig.folder, 'agent.yaml'), yamlOf('runtime: { spawn: { agents: [dot] } }\n'));
+    const listed = async () => (await call('GET', `${rig.daemonUrl}/api/config`)).body.config.runtime.spawn.agents;
+    await expect.poll(listed, { timeout: 30_000 }).toEqual(['dot']);
+    const allowed = await rig.client.session.prompt(id, { content: 'Ask dot again.' });
+    expect(allowed.toolResults).toMatchObject([{ isError: false }]);
+    expect(await children(id)).toMatchObject([{ agent: 'dot' }]);
   });
 
   test('an abort of the parent stops the child, and the wait for its answer has an end of its own', async () => {

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { foldSession } from '../../src/runtime/session-fold.ts';
 import { takeSnapshot } from '../../src/runtime/session-snapshot.ts';
 import { openSignalLog } from '../../src/store/signal-log.ts';
+import { call } from '../conformance/calls.ts';
 import { type Signet, startSignet } from '../helpers/signet.ts';
 
 let folder: string;
@@ -110,9 +111,74 @@ test.each([
   expect((await signet.client.session.verify(id)).verified).toBe(true);
 });
 
+test.each([
+  ['cannot be read', (db: DatabaseSync, seq: number) => rewrite(db, seq, (body) => body.slice(1))],
+  ['does not fit', (db: DatabaseSync, seq: number) => rewrite(db, seq, (body) => body.replace('"turn":', '"tern":'))],
+  [
+    'is missing',
+    (db: DatabaseSync, seq: number) => db.prepare(`DELETE FROM signals WHERE ${OF_STREAM} AND seq = ?`).run(`session:${id}`, seq),
+  ],
+  [
+    'is the first of a lost end',
+    (db: DatabaseSync, seq: number) => db.prepare(`DELETE FROM signals WHERE ${OF_STREAM} AND seq >= ?`).run(`session:${id}`, seq),
+  ],
+])('what stands before a signal that %s is forked, whole steps of it', async (_what, damage) => {
+  const log = (await signet.client.session.events(id, { limit: 1_000 })).items;
+  const asked = log.find(({ name }) => name === 'prompt:received')!.seq;
+  const damaged = log.find(({ name, seq }) => name === 'turn:start' && seq > asked)!.seq;
+  await betweenRuns((db) => damage(db, damaged));
+  const fork = await signet.client.session.fork(id, { at: damaged - 1 });
+  expect(fork).toMatchObject({ forkedFrom: { session: id, seq: asked - 1 }, state: 'idle', turn: null });
+  expect((await signet.client.session.prompt(fork.id, { content: 'more' })).status).toBe('completed');
+});
+
 test('a session that is put aside can be forgotten', async () => {
   await betweenRuns((db) => rewrite(db, 7, (body) => body.slice(1)));
   await expect(signet.client.session.prompt(id, { content: 'more' })).rejects.toMatchObject({ code: 'log_divergence' });
   expect(await signet.client.session.end(id, { purge: true })).toMatchObject({ purged: true });
   await expect(signet.client.session.get(id)).rejects.toMatchObject({ code: 'session_not_found' });
 });
+
+const FLOW = 'damaged_flow';
+/** Waits so long for a second trigger that the restart finds it running. */
+const WAITING = { name: 'one', activateOn: ['workflow:start'], prompt: 'Go.', debounceMs: 3_600_000 };
+
+const flowCases: readonly [string, number, (db: DatabaseSync) => void][] = [
+  ['an altered value', 1, (db) => alterFlow(db, 1, (body) => body.replace('"tea"', '"tee"'))],
+  ['a row that is not JSON', 2, (db) => alterFlow(db, 2, (body) => body.slice(0, -1))],
+  ['a missing row', 1, (db) => void db.prepare(`DELETE FROM signals WHERE ${OF_STREAM} AND seq = 1`).run(`workflow:${FLOW}`)],
+  ['a missing newest row', 2, (db) => void db.prepare(`DELETE FROM signals WHERE ${OF_STREAM} AND seq >= 2`).run(`workflow:${FLOW}`)],
+];
+
+function alterFlow(db: DatabaseSync, seq: number, change: (body: string) => string): void {
+  const of = [`workflow:${FLOW}`, seq] as const;
+  const before = String(db.prepare(`SELECT body FROM signals WHERE ${OF_STREAM} AND seq = ?`).get(...of)!.body);
+  expect(change(before)).not.toBe(before);
+  db.prepare(`UPDATE signals SET body = ? WHERE ${OF_STREAM} AND seq = ?`).run(change(before), ...of);
+}
+
+test.each(flowCases)(
+  'a workflow with %s does not go on, is told as damaged and can be forgotten',
+  async (_what, seq, damage) => {
+    const url = () => `${signet.runtimeUrl}/workflows`;
+    const started = await call('POST', url(), { id: FLOW, agents: [WAITING], input: 'tea' });
+    expect(started).toMatchObject({ status: 201, body: { status: 'running' } });
+    await betweenRuns(damage);
+    const told = { id: FLOW, status: 'damaged', damage: { code: 'log_divergence', seq } };
+    expect((await call('GET', url())).body.items).toMatchObject([told]);
+    expect((await call('GET', `${url()}/${FLOW}`)).body).toMatchObject({
+      ...told,
+      seq: seq - 1,
+      live: [],
+      error: { code: 'log_divergence' },
+    });
+    expect((await call('GET', `${signet.runtimeUrl}/health`)).body.workflows).toEqual({ damaged: 1 });
+    expect(await call('GET', `${url()}/${FLOW}/events`)).toMatchObject({ status: 409, body: { code: 'log_divergence', seq } });
+    expect(await call('DELETE', `${url()}/${FLOW}`)).toMatchObject({ status: 200, body: told });
+    expect(await call('DELETE', `${url()}/${FLOW}?purge=true`)).toMatchObject({ status: 200, body: told });
+    expect((await call('GET', `${url()}/${FLOW}`)).status).toBe(404);
+    expect((await call('GET', url())).body.items).toEqual([]);
+    expect((await call('GET', `${signet.runtimeUrl}/health`)).body.workflows).toEqual({ damaged: 0 });
+  },
+  60_000,
+);

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Signal } from '../../src/contract/signal.ts';
 import { isAppError } from '../../src/core/errors.ts';
 import { type Signet, startSignet } from '../helpers/signet.ts';
 
@@ -17,11 +18,20 @@ beforeAll(async () => {
 
 afterAll(() => signet.close());
 
+/** Last signal of the step that `at` belongs to: the machine's words follow the input they answer. */
+function stepEnd(log: readonly Signal[], at: number): number {
+  const next = log.find(
+    ({ seq, name, source }) => seq > at && !name.startsWith('supervisor:child:') && !/machine|effect/.test(source.kind),
+  );
+  return next ? next.seq - 1 : log.length;
+}
+
 test('a fork at any signal settles, verifies, and leaves its parent alone', async () => {
   const before = await signet.client.session.verify(id);
+  const log = (await signet.client.session.events(id, { limit: 1_000 })).items;
   for (let at = 1; at <= head; at += 1) {
     const fork = await signet.client.session.fork(id, { at });
-    expect(fork.forkedFrom).toEqual({ session: id, seq: at });
+    expect(fork.forkedFrom).toEqual({ session: id, seq: stepEnd(log, at) });
     await signet.client.session.wait(fork.id, { timeoutMs: 20_000 });
     const { verified, divergence } = await signet.client.session.verify(fork.id);
     expect({ at, verified, divergence }).toEqual({ at, verified: true, divergence: null });
@@ -77,6 +87,45 @@ test('only inputs can be replaced, only signals that are there can be forked at'
   expect(isAppError(await refused({ replaceInput: { content: 'x' } }), 'invalid_request')).toBe(true);
   expect(isAppError(await refused({ provider: 'nobody' }), 'unknown_provider')).toBe(true);
   expect(isAppError(await refused({ agent: 'nobody' }), 'unknown_agent')).toBe(true);
+});
+
+test.each([
+  ['prompt:received', { content: 5 }, '/replaceInput/content', 'must be string, not number'],
+  ['prompt:received', { contents: 'x' }, '/replaceInput/contents', 'prompt:received has content'],
+  ['prompt:received', { promptId: 'x' }, '/replaceInput/promptId', 'leave it out'],
+  ['prompt:received', { attachments: [5] }, '/replaceInput/attachments/0', 'attachments'],
+  ['harness:end', { key: 't1.m1' }, '/replaceInput/key', 'leave it out'],
+  ['harness:end', { toolCalls: [{ id: 1 }] }, '/replaceInput/toolCalls/0/id', 'must be string'],
+  ['hook:end', { hook: 'session-end' }, '/replaceInput/hook', 'leave it out'],
+])('a replaced %s must still be one: %j', async (name, replaceInput, pointer, detail) => {
+  const { items } = await signet.client.session.events(id, { limit: 1_000 });
+  const at = items.find((signal) => signal.name === name)!.seq;
+  const error = await signet.client.session.fork(id, { at, replaceInput }).catch((thrown: unknown) => thrown);
+  expect(error).toMatchObject({ code: 'invalid_request', status: 400 });
+  const { errors } = error as { errors: { pointer: string; detail: string }[] };
+  expect(errors[0]).toMatchObject({ pointer, detail: expect.stringContaining(detail) });
+});
+
+test('messages of a fork are paged one by one in both directions, those it began with as well', async () => {
+  const fork = await signet.client.session.fork(id, {});
+  await signet.client.session.prompt(fork.id, { content: 'and now?' });
+  const again = await signet.client.session.fork(fork.id, {});
+  await signet.client.session.prompt(again.id, { content: 'and then?' });
+  const all = await signet.client.session.messages(again.id);
+  expect(all.length).toBeGreaterThanOrEqual(8);
+  expect(all.map(({ seq }) => seq)).toEqual([...new Set(all.map(({ seq }) => seq))].toSorted((a, b) => a - b));
+  const pages = async (first: string) => {
+    const found: unknown[][] = [];
+    for (let path: string | undefined = first; path; ) {
+      const response: Response = await fetch(signet.runtimeUrl + path);
+      found.push((await response.json()) as unknown[]);
+      path = /<([^>]+)>/.exec(response.headers.get('link') ?? '')?.[1];
+    }
+    return found;
+  };
+  const one = all.map((message) => [message]);
+  expect(await pages(`/session/${again.id}/messages?limit=1&after=0`)).toEqual(one);
+  expect(await pages(`/session/${again.id}/messages?limit=1`)).toEqual(one.toReversed());
 });
 
 test('a fork does not need its parent any more', async () => {

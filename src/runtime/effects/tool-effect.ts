@@ -1,10 +1,16 @@
 import type { Pending } from '../../../machines/session-context.ts';
 import type { Usage } from '../../contract/provider.ts';
+import type { Restored } from '../effect-runner.ts';
 import type { SessionHost } from '../session-host.ts';
 import type { InputDraft } from '../session-state.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
 
 type ToolPending = Pending & { kind: 'tool' };
+
+const UNDER_WAY: Readonly<Record<Restored, string>> = {
+  restart: 'the daemon was restarted while this call ran',
+  fork: 'this call was under way in the session this one was forked from',
+};
 
 /** Progress messages a call may show per second; more are dropped. */
 const PROGRESS_PER_SECOND_MAX = 10;
@@ -15,16 +21,11 @@ export async function runToolCall(
   host: SessionHost,
   pending: ToolPending,
   signal: AbortSignal,
-  restored: boolean,
+  restored: Restored | null,
 ): Promise<InputDraft[]> {
   if (restored && (pending.class === 'unsafe' || pending.class === 'probe')) {
-    return [
-      stopped(
-        pending,
-        'unknown',
-        'the daemon was restarted while this call ran; whether it had an effect is not known, so it is not repeated',
-      ),
-    ];
+    const why = UNDER_WAY[restored];
+    return [stopped(pending, 'unknown', `${why}; whether it had an effect is not known, so it is not repeated`)];
   }
   const release = await deps.toolSlots.take(host.id, signal).catch(() => null);
   if (!release) return [stopped(pending, ABORTED, 'the call was stopped before it began')];

@@ -8,12 +8,14 @@ import type { Handlers, RequestContext } from '../../core/operation-call.ts';
 import { compilePatterns, parsePatternList } from '../../core/signal-pattern.ts';
 import { compileWorkflow } from '../../core/workflow-compile.ts';
 import type { RuntimeDeps } from '../runtime-deps.ts';
+import { damagedSummary, damagedView, damageOf } from './workflow-damage.ts';
 import type { WorkflowService } from './workflow-service.ts';
 import { summaryOf, viewOf } from './workflow-view.ts';
 
 type Ops = typeof workflowOperations;
 type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
 
+const STREAM_PREFIX = 'workflow:';
 /** Stored signals read at once. */
 const PAGE_SIGNALS = 1_000;
 /** Pages a filtered listing looks through before it answers with what it has and a cursor. */
@@ -23,7 +25,15 @@ const UNNAMED = 'workflow';
 
 /** Start, look at, list and stop workflows. */
 export function createWorkflowHandlers(deps: RuntimeDeps, workflows: WorkflowService): Handlers<Omit<Ops, 'streamWorkflow'>> {
-  const view = async (id: string): Promise<WorkflowView> => viewOf(await workflows.coreOf(id));
+  const view = async (id: string): Promise<WorkflowView> => {
+    try {
+      return viewOf(await workflows.coreOf(id));
+    } catch (error) {
+      const damage = damageOf(error);
+      if (!damage) throw error;
+      return damagedView(deps.log, id, damage);
+    }
+  };
   return {
     async runWorkflow(input, context) {
       const source = await sourceOf(deps, input);
@@ -41,13 +51,19 @@ export function createWorkflowHandlers(deps: RuntimeDeps, workflows: WorkflowSer
 
 async function abort(
   workflows: WorkflowService,
-  { id, reason }: Input<'abortWorkflow'>,
+  { id, reason, purge }: Input<'abortWorkflow'>,
   context: RequestContext,
   view: (id: string) => Promise<WorkflowView>,
 ): Promise<WorkflowView> {
-  await workflows.get(id);
-  await workflows.peek(id)?.abort(context.client, reason);
-  return view(id);
+  try {
+    await workflows.get(id);
+    await workflows.peek(id)?.abort(context.client, reason);
+  } catch (error) {
+    if (!damageOf(error)) throw error; // A damaged one has nothing left to stop.
+  }
+  const seen = await view(id);
+  if (purge) await workflows.purge(id);
+  return seen;
 }
 
 /** What is given wins over what agent.yaml says. @throws AppError `workflow_not_found`, `invalid_workflow` */
@@ -64,13 +80,27 @@ async function sourceOf(deps: RuntimeDeps, { id: _id, name, ...given }: Input<'r
 
 async function listWorkflows({ log }: RuntimeDeps, workflows: WorkflowService, { limit, cursor }: Input<'listWorkflows'>) {
   const before = cursor === undefined ? {} : { before: Number(cursor) };
-  const entries = await log.streams({ prefix: 'workflow:', limit, ...before });
+  const entries = await log.streams({ prefix: STREAM_PREFIX, limit, ...before });
   const items = await Promise.all(
     entries.map(async ({ name, head }) => {
-      const [[first], [last]] = await Promise.all([log.read(name, 0, 1), log.readBefore(name, head + 1, 1)]);
-      if (!first || !last) return null;
-      const running = workflows.peek(first.payload.workflow as string);
-      return summaryOf(first, last, running && viewOf(running.core).status);
+      const id = name.slice(STREAM_PREFIX.length);
+      try {
+        const known = workflows.damaged.get(id);
+        if (known) return await damagedSummary(log, id, known);
+        const [[first], [last]] = await Promise.all([log.read(name, 0, 1), log.readBefore(name, head + 1, 1)]);
+        if (!first && !last) return null; // Forgotten.
+        const running = workflows.peek(id);
+        // One that neither runs here nor has ended is waiting to be resumed, or damaged: reading it tells.
+        if (!first || !last || first.seq !== 1 || (!running && last.name !== 'workflow:end')) {
+          const core = await workflows.coreOf(id);
+          return first && last ? summaryOf(first, last, viewOf(core).status) : null;
+        }
+        return summaryOf(first, last, running && viewOf(running.core).status);
+      } catch (error) {
+        const damage = damageOf(error);
+        if (!damage) throw error;
+        return damagedSummary(log, id, damage);
+      }
     }),
   );
   const next = entries.length === limit ? String(entries.at(-1)!.place) : null;

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { daemonOperations } from '../../contract/daemon.ts';
 import type { Signal } from '../../contract/signal.ts';
 import type { WorkflowAgentRules } from '../../contract/workflow.ts';
+import type { WorkflowDamage } from '../../contract/workflow-operations.ts';
 import type { WorkflowPayloadOf } from '../../contract/workflow-signals.ts';
 import { newId } from '../../core/clock.ts';
 import { AppError, isAppError } from '../../core/errors.ts';
@@ -13,8 +14,9 @@ import { chooseModel } from '../model-choice.ts';
 import { requireTools } from '../tool-choice.ts';
 import type { ActivationPorts } from './activation.ts';
 import { beginWorkflow, noteWorkflow, type WorkflowCore } from './workflow-core.ts';
+import { damageOf } from './workflow-damage.ts';
 import { WorkflowFeed } from './workflow-feed.ts';
-import { readWorkflow } from './workflow-fold.ts';
+import { type FoldedWorkflow, readWorkflow } from './workflow-fold.ts';
 import { WorkflowHost, type WorkflowHostPorts } from './workflow-host.ts';
 import { readTrace } from './workflow-trace.ts';
 import { WorkflowTrail } from './workflow-trail.ts';
@@ -36,6 +38,7 @@ export class WorkflowService implements WorkflowRuns {
   readonly #ended = new Map<string, WorkflowHost>();
   readonly #coming = new Map<string, Promise<WorkflowHost>>();
   readonly #starting = new Map<string, Promise<WorkflowRun>>();
+  readonly #damaged = new Map<string, WorkflowDamage>();
   #closed = false;
   /** Until the unfinished runs of an earlier process are here, nobody knows what they have read. */
   #swept = false;
@@ -63,13 +66,35 @@ export class WorkflowService implements WorkflowRuns {
   async get(id: string): Promise<WorkflowRun> {
     const host = this.#hosts.get(id);
     if (host) return this.#runOf(host.id, host.done);
-    const { core } = await readWorkflow(this.#ports.deps.log, id);
+    const { core } = await this.#read(id);
     return this.#runOf(id, core.end ? Promise.resolve({ id, ...core.end }) : (await this.#comeBack(id)).done);
   }
 
   /** The state of a workflow, wherever it is. @throws AppError `workflow_not_found` */
   async coreOf(id: string): Promise<WorkflowCore> {
-    return this.peek(id)?.core ?? (await readWorkflow(this.#ports.deps.log, id)).core;
+    return this.peek(id)?.core ?? (await this.#read(id)).core;
+  }
+
+  /** Workflows whose logs were found damaged; they do not go on. */
+  get damaged(): ReadonlyMap<string, WorkflowDamage> {
+    return this.#damaged;
+  }
+
+  /** Forgets the log of one that does not run. */
+  async purge(id: string): Promise<void> {
+    await this.#ports.deps.log.purge(`workflow:${id}`);
+    this.#ended.delete(id);
+    this.#damaged.delete(id);
+  }
+
+  async #read(id: string): Promise<FoldedWorkflow> {
+    try {
+      return await readWorkflow(this.#ports.deps.log, id);
+    } catch (error) {
+      const damage = damageOf(error);
+      if (damage) this.#damaged.set(id, damage);
+      throw error;
+    }
   }
 
   /** Log-wide number up to which every run has read: what is newer must not be dropped. */
@@ -95,9 +120,11 @@ export class WorkflowService implements WorkflowRuns {
       const entries = await log.streams({ prefix: 'workflow:', limit: SWEEP_STREAMS, ...(before === undefined ? {} : { before }) });
       for (const { name, head } of entries) {
         const id = name.slice('workflow:'.length);
-        const [last] = head > 0 ? await log.readBefore(name, head + 1, 1) : [];
-        if (!last || last.name === 'workflow:end' || this.#hosts.has(id)) continue;
+        if (head === 0 || this.#hosts.has(id)) continue;
         try {
+          // One whose newest signal is unreadable is read whole, which tells what is wrong with it.
+          const newest = await log.readBefore(name, head + 1, 1).catch(orNull);
+          if (newest && (newest.length === 0 || newest[0]!.name === 'workflow:end')) continue;
           await this.#comeBack(id);
           resumed += 1;
         } catch (error) {
@@ -151,7 +178,7 @@ export class WorkflowService implements WorkflowRuns {
     const { log, clock, hub } = this.#ports.deps;
     const stream = `workflow:${id}`;
     const { epoch } = await log.own(stream);
-    const { core: folded, trail, cursor } = await readWorkflow(log, id);
+    const { core: folded, trail, cursor } = await this.#read(id);
     const { core, signals } = noteWorkflow(folded, { name: 'workflow:owned', payload: { epoch, pid: process.pid } }, clock.now());
     const { firstGseq } = await log.append({ stream, epoch, expected: folded.seq, signals });
     const { definition, fault } = definitionOf(core);
@@ -221,6 +248,12 @@ function requireSchema(schema: Readonly<Record<string, unknown>>, pointer: strin
     const detail = `\`output\` ${error.errors?.[0]?.detail ?? error.detail}`;
     throw new AppError('invalid_workflow', { detail, errors: [{ pointer, detail }] });
   }
+}
+
+/** @throws what is no damage of the log */
+function orNull(error: unknown): null {
+  if (damageOf(error)) return null;
+  throw error;
 }
 
 function startOf(id: string, definition: WorkflowDefinition, bodyDigest: string): WorkflowPayloadOf<'workflow:start'> {

@@ -1,0 +1,77 @@
+import type { Signal } from '../contract/signal.ts';
+import { isAppError } from '../core/errors.ts';
+import type { SignalLog } from '../core/signal-log.ts';
+import { foldSession } from './session-fold.ts';
+import type { FoldedSession } from './session-state.ts';
+
+/** Signals read at once when looking for the ends of a step; most steps have fewer than ten. */
+const PAGE_SIGNALS = 64;
+
+/** Of the kind `system`, and yet part of a step: that which begins the session and that which ends it. */
+const SYSTEM_OUTPUTS: ReadonlySet<string> = new Set(['supervisor:child:started', 'supervisor:child:stopped']);
+
+/**
+ * The session after the step that signal `at` belongs to. In the middle of a step the machine has moved already while conversation and
+ * view have not heard of it yet, so nothing can go on from there. When the end of the step is damaged it is the step before.
+ *
+ * @throws as `foldSession` does
+ */
+export async function foldStep(log: SignalLog, id: string, at: number | undefined): Promise<FoldedSession> {
+  if (at === undefined) return foldSession(log, id);
+  const { end, whole } = await endOfStep(log, `session:${id}`, at);
+  if (whole) {
+    try {
+      return await foldSession(log, id, end);
+    } catch (error) {
+      if (damagedAt(error) <= at) throw error;
+    }
+  }
+  const before = await beforeStep(log, `session:${id}`, at);
+  // Nothing stands before the first step: the fold says what is damaged.
+  return foldSession(log, id, before > 0 ? before : undefined);
+}
+
+/** Not `whole` when the log cannot be read as far as the step goes. */
+async function endOfStep(log: SignalLog, stream: string, at: number): Promise<{ end: number; whole: boolean }> {
+  const { head } = await log.head(stream);
+  for (let end = at; ; ) {
+    const { signals, torn } = await readAhead(log, stream, end);
+    for (const signal of signals) {
+      if (signal.seq !== end + 1) return { end, whole: false };
+      if (!followsInput(signal)) return { end, whole: true };
+      end = signal.seq;
+    }
+    if (torn || signals.length < PAGE_SIGNALS) return { end, whole: !torn && end >= head };
+  }
+}
+
+/** A row that cannot be read does not hide the ones before it. */
+async function readAhead(log: SignalLog, stream: string, after: number): Promise<{ signals: Signal[]; torn: boolean }> {
+  try {
+    return { signals: await log.read(stream, after, PAGE_SIGNALS), torn: false };
+  } catch (error) {
+    const readable = damagedAt(error) - 1 - after;
+    if (readable < 0) throw error;
+    return { signals: readable > 0 ? await log.read(stream, after, readable) : [], torn: true };
+  }
+}
+
+async function beforeStep(log: SignalLog, stream: string, at: number): Promise<number> {
+  for (let before = at + 1; ; ) {
+    const signals = await log.readBefore(stream, before, PAGE_SIGNALS);
+    const input = signals.findLast((signal) => !followsInput(signal));
+    if (input) return input.seq - (input.source.kind === 'input' ? 1 : 0);
+    if (signals.length === 0) return at;
+    before = signals[0]!.seq;
+  }
+}
+
+/** Said by the machine to the input before it; facts of the supervisor and the log stand alone. */
+function followsInput({ name, source }: Signal): boolean {
+  return source.kind === 'machine' || source.kind === 'effect' || SYSTEM_OUTPUTS.has(name);
+}
+
+/** 0 when the error is none of a damaged log. */
+function damagedAt(error: unknown): number {
+  return isAppError(error, 'log_divergence') && typeof error.extra?.seq === 'number' ? error.extra.seq : 0;
+}
