@@ -10,7 +10,7 @@ import { createSteadyClock, isoTime, systemClock } from './core/clock.ts';
 import { AppError } from './core/errors.ts';
 import { createLogBook, type RecordingLogger, recordingLogger } from './core/log-book.ts';
 import type { LeveledLogger, Logger } from './core/logger.ts';
-import type { DaemonClient } from './core/operation-call.ts';
+import type { Call, DaemonClient } from './core/operation-call.ts';
 import type { Provider } from './core/provider.ts';
 import type { SignalLog } from './core/signal-log.ts';
 import type { Tool } from './core/tool.ts';
@@ -104,7 +104,7 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
   const { getSession } = runtime.operations;
   const inRuntime = createInProcessTransport({ getSession }, { getSession: runtime.handlers.getSession }, { log: logger });
   const runtimeServer = createHttpServer({
-    ...withOwners(serverOptions(settings, daemon.auth, logger, 'Signet runtime'), createOwnerOf(daemon.client.call, inRuntime)),
+    ...withOwners(serverOptions(settings, daemon.auth, logger, 'Signet runtime'), daemon.ownerOf(inRuntime)),
     operations: runtime.operations,
     handlers: runtime.handlers,
     streams: runtime.streams,
@@ -179,8 +179,9 @@ async function composeDaemon(settings: Settings, logger: RecordingLogger, opened
   opened.add(() => daemon.close());
   opened.add(() => daemon.stopBackground());
   const call = createInProcessTransport(daemonOperations, daemon.handlers, { log: logger });
+  const ownerOf = (runtime?: Call) => createOwnerOf(call, daemon.presenceOf, runtime);
   const server = createHttpServer({
-    ...withOwners(serverOptions(settings, auth, logger, 'Signet daemon'), createOwnerOf(call)),
+    ...withOwners(serverOptions(settings, auth, logger, 'Signet daemon'), ownerOf()),
     operations: daemonOperations,
     handlers: daemon.handlers,
     streams: daemon.streams,
@@ -196,6 +197,7 @@ async function composeDaemon(settings: Settings, logger: RecordingLogger, opened
     client,
     auth,
     live: daemon.live,
+    ownerOf,
     startBackground: (registry: ProviderRegistry | undefined) => {
       providers = registry;
       daemon.startBackground();

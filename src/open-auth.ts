@@ -52,8 +52,15 @@ export async function openAuth({ folder, authMode, loaded }: Settings): Promise<
   };
 }
 
-/** Keys are looked up in the daemon's registry, ids in the runtime. */
-export function createOwnerOf(daemon: Call, runtime?: Call): OwnerOf {
+/** Looks up a live session that announced itself, or that hooks were heard of. */
+export type PresenceOf = (key: string) => Promise<{ readonly agentId: string; readonly project?: string | undefined } | undefined>;
+
+/** Keys are looked up in the daemon's registry, then among sessions that only announced themselves; ids in the runtime. */
+export function createOwnerOf(daemon: Call, presenceOf: PresenceOf, runtime?: Call): OwnerOf {
+  const announced = async (key: string): ReturnType<OwnerOf> => {
+    const found = await presenceOf(key);
+    return found && { agent: found.agentId, project: found.project ?? null };
+  };
   return async (kind, session) => {
     try {
       if (kind === 'id') {
@@ -64,7 +71,8 @@ export function createOwnerOf(daemon: Call, runtime?: Call): OwnerOf {
       return { agent: agentId, project };
     } catch (error) {
       // The operation itself says that there is none, or that this is no id.
-      if (isAppError(error, 'session_not_found') || isAppError(error, 'invalid_request')) return undefined;
+      if (isAppError(error, 'session_not_found') || isAppError(error, 'invalid_request'))
+        return kind === 'key' ? announced(session) : undefined;
       throw error;
     }
   };

@@ -32,7 +32,9 @@ export async function serveMcp(context: CliContext, flags: DaemonFlags): Promise
 function daemonAddress(context: CliContext, flags: DaemonFlags): string {
   const { env } = context;
   if (flags.url) return flags.url;
-  const isGiven = env.SIGNET_DAEMON_URL || env.SIGNET_HOST || env.SIGNET_PORT;
+  // Port 0 means "any that is free": which one it became stands in the data folder.
+  const isAnyPort = env.SIGNET_PORT ? Number(env.SIGNET_PORT) === 0 : false;
+  const isGiven = env.SIGNET_DAEMON_URL || (!isAnyPort && (env.SIGNET_HOST || env.SIGNET_PORT));
   if (isGiven && !flags.path) return daemonUrlOf(env);
   const folder = workspaceFolder(context, flags.path);
   const daemon = findDaemon(folder);

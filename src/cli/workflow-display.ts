@@ -58,7 +58,7 @@ export function formatWorkflows(items: readonly WorkflowSummary[], now: number):
     id,
     plainLine(name, VALUE_CHARS_MAX),
     reason ? `${status} (${reason})` : status,
-    formatDuration(now - Date.parse(startedAt)),
+    startedAt === null ? '-' : formatDuration(now - Date.parse(startedAt)),
   ]);
   return formatTable(['WORKFLOW', 'NAME', 'STATUS', 'STARTED'], rows);
 }

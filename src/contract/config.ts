@@ -41,6 +41,8 @@ export type ModelChoice = z.output<typeof ModelChoice>;
 /** Texts an approval rule looks at in the input of a call; a tool has few. */
 const RULE_INPUTS_MAX = 16;
 const RULE_TEXT_CHARS_MAX = 512;
+/** Agents that others may begin sessions of; a roster has few. */
+const SPAWN_AGENTS_MAX = 1_000;
 
 export const ApprovalRule = z.strictObject({
   tool: z.string().describe('Tool name; * stands for any run of characters'),
@@ -152,6 +154,18 @@ export const RuntimeConfig = z.strictObject({
     .record(ToolName, McpServer.omit({ mcpServer: true }))
     .default({})
     .describe('MCP servers whose tools sessions may use'),
+  spawn: z
+    .strictObject({
+      agents: z
+        .array(AgentName)
+        .max(SPAWN_AGENTS_MAX)
+        .default([])
+        .describe(
+          'Agents besides its own that any session may begin child sessions of; such a child reads the private memories of its agent',
+        ),
+    })
+    .prefault({})
+    .describe('What the tool spawn_session may do'),
   toolClasses: z.record(z.string(), ToolClass).default({}).describe('Class of a tool by name, where the tool itself does not know better'),
   limits: RuntimeLimits.prefault({}),
 });

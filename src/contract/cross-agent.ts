@@ -227,7 +227,8 @@ export const crossAgentOperations = {
     id: 'announcePresence',
     method: 'POST',
     path: '/api/cross-agent/presence',
-    summary: 'A session says that it is there. Hooks with a session key do so by themselves.',
+    summary:
+      'A session says that it is there. Hooks with a session key do so by themselves. A live session of another agent is not taken over.',
     input: z
       .object({
         ...Asker,
@@ -238,7 +239,7 @@ export const crossAgentOperations = {
       })
       .transform(asker),
     output: z.object({ presence: Presence }),
-    errors: ['overloaded'],
+    errors: ['overloaded', 'session_key_taken'],
   }),
   removePresence: defineOperation({
     ...crossAgent,

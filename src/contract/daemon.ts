@@ -82,8 +82,8 @@ export const daemonOperations = {
     path: '/api/status',
     tag: 'daemon',
     role: 'readonly',
-    summary: 'Version, paths, sizes and counts of the daemon.',
-    input: z.object({}),
+    summary: 'Version, paths, sizes and counts of the daemon; those of one agent or project alone when it is named.',
+    input: z.object({ agentId: AgentName.optional(), project: z.string().max(4_096).optional() }),
     output: z.object({
       status: z.literal('running'),
       version: z.string(),
@@ -94,21 +94,23 @@ export const daemonOperations = {
       port: z.int(),
       agentsDir: z.string(),
       memoryDb: z.string(),
+      /** All there are, or those the agent may see. */
       memories: z.int(),
-      /** The index of recall; while it is being built, full-text search answers. */
-      index: z.object({ state: z.enum(['building', 'ready']), memories: z.int() }),
+      /** The index of recall; while it is being built, full-text search answers. Its size is that of all agents, and absent for one. */
+      index: z.object({ state: z.enum(['building', 'ready']), memories: z.int().optional() }),
       /** While memories of an existing daemon are being taken over: rows that were read, and all there are. */
       adoption: z.object({ read: z.int(), rows: z.int() }).optional(),
       embedding: z.object({
         provider: z.string(),
         model: z.string().nullable(),
         state: z.enum(['off', 'ready', 'failing']),
-        vectors: z.int(),
+        /** Of all agents; absent for one. */
+        vectors: z.int().optional(),
       }),
       activeSessions: z.int(),
       bypassedSessions: z.int(),
-      /** Background work by state; what waits and what is dead can be seen at /api/jobs. */
-      jobs: JobCounts,
+      /** Background work by state; what waits and what is dead can be seen at /api/jobs. Absent for a project: jobs know none. */
+      jobs: JobCounts.optional(),
       config: z.object({ file: z.string().nullable(), problems: z.array(z.string()) }),
     }),
     errors: [],

@@ -121,6 +121,8 @@ export const hookOperations = {
       }),
     output: z.object({
       inject: z.string(),
+      /** Why the memories were found by words alone although an embedder is configured. */
+      degraded: z.string().optional(),
       memoryCount: z.int(),
       memories: z.array(HookMemory.extend({ score: z.number() })),
       /** False when nothing matched well: the inject says so. */

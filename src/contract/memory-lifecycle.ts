@@ -12,6 +12,7 @@ import {
   RecallAnswer,
   RecallFilters,
   Scope,
+  Since,
   Tags,
 } from './memory.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
@@ -72,7 +73,7 @@ const ListFilters = {
   scope: Scope.exclude(['archived']).optional(),
   pinned: flag.optional(),
   importance_min: z.coerce.number().min(0).max(1).optional(),
-  since: Timestamp.optional(),
+  since: Since.optional(),
   until: Timestamp.optional(),
 };
 

@@ -14,13 +14,25 @@ export const RECALL_LIMIT = 10;
 /** Memories a query or filter chooses to be forgotten, unless said otherwise. */
 const FORGET_LIMIT = 20;
 
-/** A limit that is too small or too large is taken as the nearest one that is not: clients that exist send both. */
+/**
+ * A limit that is too small or too large is taken as the nearest one that is not: clients that exist send both. A number may stand in a string,
+ * as in a query string; what is no number, such as null or '', is refused and not taken for 0.
+ */
 export const clampedLimit = (value: number, max: number) =>
-  z.coerce
-    .number()
-    .int()
-    .transform((limit) => Math.min(Math.max(limit, 1), max))
+  z
+    .preprocess(
+      (sent) => (typeof sent === 'string' && sent.trim() !== '' ? Number(sent) : sent),
+      z
+        .number()
+        .int()
+        .transform((limit) => Math.min(Math.max(limit, 1), max)),
+    )
     .default(value);
+
+/** The beginning of a time span; a date alone is the beginning of its day, UTC. */
+export const Since = z.union([Timestamp, z.iso.date().transform((date) => `${date}T00:00:00.000Z`)], {
+  error: 'since must be a time such as 2025-03-01T00:00:00Z, or a date such as 2025-03-01 (UTC)',
+});
 
 /** `a,b` or `["a","b"]`; stored as a list. */
 export const Tags = z.union([z.array(z.string().max(128)).max(64), z.string().max(4_096), z.null()]);
@@ -100,7 +112,7 @@ export const RecallFilters = {
   who: z.string().max(256).optional(),
   pinned: flag.optional(),
   importance_min: z.coerce.number().min(0).max(1).optional(),
-  since: Timestamp.optional(),
+  since: Since.optional(),
   until: Timestamp.optional(),
   /** Least score in 0..1; `minScore` is accepted as well. */
   min_score: z.coerce.number().min(0).max(1).optional(),
@@ -289,7 +301,7 @@ export const memoryOperations = {
       tags: Tags.optional(),
       who: z.string().max(256).optional(),
       source_type: z.string().max(64).optional(),
-      since: Timestamp.optional(),
+      since: Since.optional(),
       until: Timestamp.optional(),
       /** Memories that a query or filter may choose. */
       limit: clampedLimit(FORGET_LIMIT, BATCH_MEMORIES_MAX),

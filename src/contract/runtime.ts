@@ -207,6 +207,8 @@ export const runtimeOperations = {
         stuck: z.int(),
         byState: z.record(z.string(), z.int()),
       }),
+      /** Their logs were found damaged; they do not go on. */
+      workflows: z.object({ damaged: z.int() }),
       eventLoopDelayMs: z.object({ p50: z.number(), p99: z.number() }),
       rssBytes: z.int(),
     }),

@@ -164,8 +164,10 @@ export const sessionOperations = {
     input: z.strictObject({
       ...sessionId,
       limit: wholeNumber(1, PAGE_LIMIT_MAX).default(PAGE_LIMIT),
-      before: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
-      after: wholeNumber(0, Number.MAX_SAFE_INTEGER).optional(),
+      /** Messages below this `seq`; the newest ones when both are left out. */
+      before: wholeNumber(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER).optional(),
+      /** Messages above this `seq`; 0 begins with the first one. */
+      after: wholeNumber(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER).optional(),
     }),
     output: z.array(MessageView),
     errors: ['session_not_found'],
@@ -202,7 +204,7 @@ export const sessionOperations = {
     summary: 'A new session that begins with the state of this one at any signal, if wished with another agent, model or input.',
     input: z.strictObject({
       ...sessionId,
-      /** Last signal the fork has; the newest one when left out. */
+      /** The fork begins after the step this signal belongs to; with the newest one when left out. */
       at: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
       agent: AgentName.optional(),
       provider: z.string().max(128).optional(),

@@ -142,7 +142,7 @@ export const PromptAnswer = z.object({
 export type PromptAnswer = z.output<typeof PromptAnswer>;
 
 export const MessageView = z.object({
-  /** Sequence number of the signal the message comes from. */
+  /** Number of the signal the message comes from; below 0 for those a fork began with. Never runs back. */
   seq: z.int(),
   turn: z.int(),
   role: z.enum(['user', 'assistant', 'tool', 'summary']),

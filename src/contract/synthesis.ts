@@ -55,7 +55,9 @@ export const synthesisOperations = {
     path: '/api/hooks/synthesis/complete',
     summary: 'Write MEMORY.md: the old one is kept as a backup, the new one begins with a line that says when it was made.',
     input: z.object({
-      content: z.string({ error: 'content is required' }).max(MEMORY_FILE_CHARS_MAX),
+      content: z
+        .string({ error: 'content is required' })
+        .max(MEMORY_FILE_CHARS_MAX, { error: `content must be at most ${MEMORY_FILE_CHARS_MAX} characters, the longest MEMORY.md` }),
       agentId: AgentName.optional(),
       generation: z.int().min(0).optional(),
     }),

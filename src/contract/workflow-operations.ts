@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { defineOperation, wholeNumber } from './operation.ts';
+import { defineOperation, flag, wholeNumber } from './operation.ts';
 import { Usage } from './provider.ts';
 import { PAGE_LIMIT, PAGE_LIMIT_MAX } from './session.ts';
 import { Signal } from './signal.ts';
@@ -13,16 +13,23 @@ import {
   workflowTerms,
 } from './workflow.ts';
 
-export const WorkflowStatus = z.enum(['running', 'terminating', 'ended']);
+export const WorkflowStatus = z.enum(['running', 'terminating', 'ended', 'damaged']);
 export type WorkflowStatus = z.output<typeof WorkflowStatus>;
+
+/** What is wrong with a stored log, and at which signal. */
+export const WorkflowDamage = z.object({ code: z.string(), seq: z.int(), message: z.string() });
+export type WorkflowDamage = z.output<typeof WorkflowDamage>;
 
 export const WorkflowSummary = z.object({
   id: WorkflowId,
   name: z.string(),
   status: WorkflowStatus,
   reason: WorkflowEndReason.nullable(),
-  startedAt: z.string(),
+  /** Null only when the first signal cannot be read. */
+  startedAt: z.string().nullable(),
   endedAt: z.string().nullable(),
+  /** Of a damaged one. */
+  damage: WorkflowDamage.optional(),
 });
 export type WorkflowSummary = z.output<typeof WorkflowSummary>;
 
@@ -80,6 +87,7 @@ export const workflowOperations = {
       'unknown_provider',
       'unknown_model',
       'id_conflict',
+      'log_divergence',
       'too_many_workflows',
       'overloaded',
       'draining',
@@ -120,8 +128,9 @@ export const workflowOperations = {
     method: 'DELETE',
     path: '/workflows/:id',
     role: 'operator',
-    summary: 'Stop a workflow: the turns of its activations are cancelled. Answers when all has settled.',
-    input: z.strictObject({ ...workflowId, reason: z.string().max(256).optional() }),
+    summary:
+      'Stop a workflow: the turns of its activations are cancelled. Answers when all has settled. With purge its log is forgotten as well, also a damaged one.',
+    input: z.strictObject({ ...workflowId, purge: flag.optional(), reason: z.string().max(256).optional() }),
     output: WorkflowView,
     errors: ['workflow_not_found', 'draining'],
   }),
@@ -139,7 +148,7 @@ export const workflowOperations = {
       events: z.string().max(4_096).optional(),
     }),
     output: z.object({ items: z.array(Signal), next: z.int().nullable(), head: z.int() }),
-    errors: ['workflow_not_found', 'invalid_pattern'],
+    errors: ['workflow_not_found', 'invalid_pattern', 'log_divergence'],
   }),
   streamWorkflow: defineOperation({
     ...tag,
@@ -159,7 +168,7 @@ export const workflowOperations = {
       token: z.string().optional(),
     }),
     output: z.string(),
-    errors: ['workflow_not_found', 'invalid_pattern', 'invalid_cursor'],
+    errors: ['workflow_not_found', 'invalid_pattern', 'invalid_cursor', 'log_divergence'],
     stream: 'sse',
   }),
 };

@@ -52,6 +52,13 @@ export function underPolicies(reader: Reader, policies: ReadPolicies): Reader {
   return { ...reader, circle: policies.circleOf(reader.agentId ?? DEFAULT_AGENT), apart: policies.apart };
 }
 
+/** What is said of an agent with the policy `group` that names none. */
+export const LACKS_GROUP = 'read_policy "group" without policy_group: it sees its own memories alone; name a group, or say isolated';
+
+export function lacksGroup({ read_policy, policy_group }: Pick<PolicyEntry, 'read_policy' | 'policy_group'>): boolean {
+  return read_policy === 'group' && policy_group === undefined;
+}
+
 function circleIn(roster: readonly PolicyEntry[], { name, read_policy, policy_group }: PolicyEntry): readonly string[] | undefined {
   if (read_policy === undefined || read_policy === 'shared') return undefined;
   if (read_policy === 'isolated' || policy_group === undefined) return [name];

@@ -5,7 +5,7 @@ import { AppError } from './errors.ts';
 
 /** Operations that show nothing of any agent, or whose every message is checked by itself (`socket`). */
 const NEUTRAL = new Set([
-  ...['daemonHealth', 'daemonStatus', 'daemonOpenapi', 'whoami', 'listAgents', 'runtimeConfig', 'hookSynthesisConfig'],
+  ...['daemonHealth', 'daemonOpenapi', 'whoami', 'listAgents', 'runtimeConfig', 'hookSynthesisConfig'],
   ...['health', 'healthLive', 'healthReady', 'info', 'runtimeOpenapi', 'listProviders', 'providerStatus', 'listModels'],
   ...['listMachines', 'machineGraph', 'machineMermaid', 'listRuntimeAgents', 'listTools', 'socket'],
 ]);
@@ -15,6 +15,11 @@ const AGENT_FIELDS = ['agentId', 'agent', 'fromAgentId', 'agent_id', 'from_agent
 const ID_FIELDS = ['session', 'sessionId', 'parentId', 'parent', 'resume', 'with'];
 /** Fields that name a session by the key of its harness. Whom a message goes to is not among them: that may be anybody. */
 const KEY_FIELDS = ['sessionKey', 'session_key', 'sessionId', 'key', 'parentSessionKey', 'fromSessionKey', 'from_session_key'];
+
+/** Flags that widen an operation to all agents and projects, whichever its other fields name. */
+const WIDENING_FIELDS = ['all'];
+/** What a flag may be given as so that it certainly says no; see `flag` of the contract. */
+const NO = /^(?:false|0|no|off|n|disabled)$/i;
 
 /** What a session belongs to. */
 export interface Owner {
@@ -39,6 +44,12 @@ export function isScoped(caller: Caller | undefined): caller is Caller {
 export function narrowInput(operation: Operation, caller: Caller, input: Record<string, unknown>): void {
   if (NEUTRAL.has(operation.id)) return;
   const { names } = fieldsOf(operation.input);
+  for (const field of WIDENING_FIELDS) {
+    const value = input[field];
+    if (!names.has(field) || value === undefined || NO.test(String(value))) continue;
+    const detail = `the token is for the ${limitOf(caller)}, and ${field} goes over all of them; leave it out, or use a token without that limit`;
+    throw new AppError('forbidden', { detail });
+  }
   const own = operation.path.startsWith('/api/agents/:name') ? ['name'] : [];
   narrow(operation, { what: 'agent', allowed: caller.agent, fields: [...own, ...AGENT_FIELDS] }, names, input);
   narrow(operation, { what: 'project', allowed: caller.project, fields: ['project'] }, names, input);
@@ -114,6 +125,10 @@ function sessionsOf(operation: Operation, input: Readonly<Record<string, unknown
       return session === undefined ? [] : [{ kind, session }];
     });
   return [...named('id', ids), ...named('key', keys)];
+}
+
+function limitOf({ agent, project }: Caller): string {
+  return agent === undefined ? `project ${project}` : `agent ${agent}`;
 }
 
 function textOf(value: unknown): string | undefined {

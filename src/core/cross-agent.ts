@@ -37,7 +37,7 @@ export interface PresenceStore {
   /** Sessions of hooks that work on a project, newest first; one is left out. Its cost does not grow with the other projects. */
   onProject(project: string, query: { readonly except: string | undefined; readonly limit: number }): Promise<Presence[]>;
   hasAgent(agentId: string): Promise<boolean>;
-  /** @throws AppError overloaded beyond ANNOUNCED_MAX */
+  /** @throws AppError overloaded beyond ANNOUNCED_MAX, session_key_taken when a live session of another agent has the key */
   announce(draft: PresenceDraft): Promise<Presence>;
   /** Gone until it is heard of again. @returns false when it was not there */
   remove(key: string): Promise<boolean>;

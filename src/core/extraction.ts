@@ -3,6 +3,7 @@ import { AppError } from './errors.ts';
 import { resolveRelativeDates } from './extraction-dates.ts';
 import { parseJsonAnswer } from './json-answer.ts';
 import type { KeptTurn } from './transcript.ts';
+import { redactSecrets } from './transcript-redact.ts';
 
 /** Characters of a session one model call reads; a longer one is read in parts. */
 const PART_CHARS_MAX = 24_000;
@@ -86,7 +87,9 @@ export const EXTRACTION_SCHEMA = {
 
 /** Each turn and memory is one line of JSON: nothing inside can end it and begin a line of ours. */
 export function extractionPrompt(turns: readonly KeptTurn[], known: readonly Memory[], atMs: number): string {
-  const memories = known.map(({ id, content, type, created_at }) => JSON.stringify({ id, type, date: created_at.slice(0, 10), content }));
+  const memories = known.map(({ id, content, type, created_at }) =>
+    JSON.stringify({ id, type, date: created_at.slice(0, 10), content: redactSecrets(content) }),
+  );
   return [
     `The conversation ended on ${new Date(atMs).toISOString().slice(0, 10)}.`,
     `MEMORIES (${memories.length}):`,
@@ -166,7 +169,8 @@ function importanceOf(value: unknown): number {
 
 function shown({ number, role, content, at }: KeptTurn): string {
   const charsMax = role === 'tool' ? TOOL_CHARS_MAX : TURN_CHARS_MAX;
-  const text = content.length > charsMax ? `${content.slice(0, charsMax)}…` : content;
+  const safe = redactSecrets(content);
+  const text = safe.length > charsMax ? `${safe.slice(0, charsMax)}…` : safe;
   return JSON.stringify({ turn: number, role, ...(at === undefined ? {} : { at: at.slice(0, 16) }), text });
 }
 

@@ -73,7 +73,8 @@ export interface JobStore {
   /** @throws AppError job_not_found, job_not_retryable */
   retry(id: string): Promise<Job>;
   list(filter: JobFilter): Promise<Job[]>;
-  counts(): Promise<JobCounts>;
+  /** Over all jobs, or those of an agent or a session. */
+  counts(filter?: Pick<JobFilter, 'agentId' | 'sessionKey'>): Promise<JobCounts>;
   /** When the next one becomes due, ms since 1970; undefined when none will. */
   nextDueMs(): Promise<number | undefined>;
   /** Forget what ended long ago. Answers how many. */

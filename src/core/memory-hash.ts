@@ -1,26 +1,47 @@
 import { hash } from 'node:crypto';
 
 /** What people put before a memory without meaning it. */
-const NOISE_BEFORE = /^(?:(?:please )?(?:remember|note|keep in mind)(?: that\b|:)|(?:fyi|btw|reminder|memo)\b[:,]?)\s*/;
+const NOISE_BEFORE = /^(?:(?:please )?(?:remember|note|keep in mind)(?: that\b|:)|(?:fyi|btw|reminder|memo)\b[:,]?)\s*/i;
 /** What they put behind it. */
-const NOISE_BEHIND = /\s*\((?:noted again|again|reminder|see above)\)[\s.!]*$/;
+const NOISE_BEHIND = /\s*\((?:noted again|again|reminder|see above)\)[\s.!]*$/i;
 /** A sign at the edge of a word that is no part of it; a minus before a number is. */
 const EDGE = /^[\s"'`“”‘’«»()[\]{}*,;:!?…]+|[\s"'`“”‘’«»()[\]{}*.,;:!?…]+$/gu;
-const ARTICLES = new Set(['a', 'an', 'the']);
+/** `!` before a word or `=` negates: `!flag`, `!=`. A note behind a word, or alone, does not. */
+const NEGATION = /^["'`“”‘’«»()[\]{}*]*(!+)(?==|[\p{L}\p{N}_$(])/u;
+const ARTICLES = new Set(['an', 'the']);
+const SENTENCE_END = /[.!?:;]["'”’)\]]*$/;
 
 /**
  * What two writings of the same memory have in common: the ordered words. Case, white space, articles, quotes, punctuation at the edges of words
- * and introductions such as `remember that` do not matter; negations, numbers and the order do.
+ * and introductions such as `remember that` do not matter; negations, numbers, the order and an `A` that is a name do.
  */
 export function canonicalText(content: string): string {
-  const plain = content.normalize('NFKC').toLowerCase().replace(/\s+/gu, ' ').trim();
-  const told = plain.replace(NOISE_BEFORE, '').replace(NOISE_BEHIND, '');
+  const plain = content.normalize('NFKC').replace(/\s+/gu, ' ').trim();
+  const told = plain.replace(NOISE_BEFORE, '').replace(NOISE_BEHIND, '').split(' ');
+  const shouted = !/\p{Ll}/u.test(plain);
   const words = told
-    .split(' ')
-    .map((word) => word.replace(EDGE, ''))
-    .filter((word) => word !== '' && !ARTICLES.has(word));
+    .filter((_, index) => !isArticle(told, index, shouted))
+    .map(bareWord)
+    .filter((word) => word !== '');
   // A memory made of punctuation or articles alone is itself.
-  return words.join(' ') || plain;
+  return words.join(' ') || plain.toLowerCase();
+}
+
+function bareWord(written: string): string {
+  const word = written.toLowerCase().replace(EDGE, '');
+  const negated = NEGATION.exec(written)?.[1];
+  return negated === undefined ? word : negated + word;
+}
+
+/** `a` is one before another word alone: `Plan a` ends with a name; and so is a capital `A` within a sentence that is not all capitals. */
+function isArticle(told: readonly string[], index: number, shouted: boolean): boolean {
+  const written = told[index]!;
+  const bare = written.replace(EDGE, '');
+  const word = bare.toLowerCase();
+  if (word !== 'a') return ARTICLES.has(word);
+  const begins = index === 0 || SENTENCE_END.test(told[index - 1]!);
+  const beforeWord = written.endsWith(bare) && index + 1 < told.length;
+  return beforeWord && (bare === 'a' || begins || shouted);
 }
 
 /** SHA-256 of the canonical text, in hex. */

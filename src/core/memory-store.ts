@@ -215,7 +215,7 @@ export interface ClaimRequest {
 }
 
 /**
- * Who runs which session: one live claim a key, CLAIM_TTL_MS from the last hook, kept across restarts.
+ * Who runs which session: one live claim a key and agent, CLAIM_TTL_MS from the last hook, kept across restarts.
  * The only place that knows whether a session is bypassed. Keys come without the `session:` prefix.
  */
 export interface ClaimStore {
@@ -227,17 +227,35 @@ export interface ClaimStore {
   take(request: ClaimRequest, options?: { restart?: boolean }): Promise<SessionClaim>;
   /** Undefined when there is no live claim. */
   get(key: string): Promise<SessionClaim | undefined>;
+  /** All live claims of a key, the one heard of last first: several when several agents use it. */
+  under(key: string): Promise<SessionClaim[]>;
   /** Newest first. */
   list(agentId?: string): Promise<SessionClaim[]>;
   /** With a holder, the claim stays while another holder is left; without one, it goes with all of them. Releasing what nobody holds is fine. */
-  release(key: string, holder?: string): Promise<void>;
-  /** Undefined when there is no live claim. */
-  setBypass(key: string, enabled: boolean): Promise<SessionClaim | undefined>;
+  release(key: string, options?: ReleaseOptions): Promise<void>;
+  /** Of one agent, or of all that use the key. Undefined when there is no live claim. */
+  setBypass(key: string, enabled: boolean, agentId?: string): Promise<SessionClaim | undefined>;
   /** The newest other live session of the same harness (and project, where both are known) that is no sub-agent itself: whose sub-agent this may be. */
   likelyParent(child: Pick<ClaimRequest, 'key' | 'harness' | 'project'>): Promise<SessionClaim | undefined>;
   /** Take out claims nobody refreshed in time; answers them, longest silent first, at most `limit`. */
   expire(limit: number): Promise<SessionClaim[]>;
   counts(): Promise<{ active: number; bypassed: number }>;
+}
+
+export interface ReleaseOptions {
+  readonly holder?: string | undefined;
+  /** Whose claim; without it those of all agents under the key. */
+  readonly agentId?: string | undefined;
+}
+
+/**
+ * The claim among the live ones of a key that an agent goes on with: its own, else the one that names nobody. Who names no agent goes on with
+ * the only one there is; of several none is meant, so that nobody reads or writes as an agent it did not name.
+ */
+export function claimOf(live: readonly SessionClaim[], agentId: string): SessionClaim | undefined {
+  const ofAgent = (name: string): SessionClaim | undefined => live.find((claim) => claim.agentId === name);
+  const only = agentId === DEFAULT_AGENT && live.length === 1 ? live[0] : undefined;
+  return ofAgent(agentId) ?? ofAgent(DEFAULT_AGENT) ?? only;
 }
 
 /** Transcripts and summaries belong to an agent *and* a key: the same key of two agents is two lines. */

@@ -1,9 +1,18 @@
+import { Search } from './redact-search.ts';
+import { dumpView, plainView, squeeze } from './redact-view.ts';
+
 /** What stands where a secret stood. @source spec/mcp-server, "secret_exec" */
 export const REDACTED_SECRET = '[REDACTED]';
-/** Encodings shorter than this would be found everywhere; unit: characters. */
-const NEEDLE_CHARS_MIN = 4;
+/** Encodings shorter than this would be found everywhere; unit: bytes. */
+const NEEDLE_BYTES_MIN = 4;
 /** A line of a secret of many lines is looked for by itself from here on; unit: characters. */
 const LINE_CHARS_MIN = 8;
+/** For each byte of a form. */
+const MAKING_STEPS = 4;
+const NEWLINE = 0x0a;
+
+/** After so much work others may run; about a millisecond; unit: comparisons. */
+const SLICE_STEPS = 262_144;
 
 export interface Redactor {
   /**
@@ -13,38 +22,91 @@ export interface Redactor {
    * @returns      UTF-8 text; bytes that are none are replaced
    */
   redact(output: Buffer, isCut?: boolean): string;
+  /** The same in slices: `pause` is waited for between them, and told how many comparisons the last one made. */
+  redactInSlices(output: Buffer, isCut: boolean, pause: (steps: number) => Promise<void>): Promise<string>;
 }
 
 /**
- * Finds the values as they are, in base64 (all three alignments, both alphabets), hex, URL-encoded, JSON-escaped, and each of these backwards.
+ * Finds the values as they are, in base64 (all three alignments, both alphabets), hex, URL-encoded, JSON-escaped, HTML-escaped, as `\x63\x61`,
+ * each of these backwards, and in what `xxd`, `hexdump -C`, `od -c` and `od -t x1` make of it.
  * Whitespace and case do not matter: `base64` and `fold` break lines, `echo $KEY` joins them.
  * Not found is what a program turns into anything else, such as a compressed or encrypted form.
  */
 export function createRedactor(values: readonly string[]): Redactor {
-  const needles = [...new Set(values.flatMap(formsOf))].filter((needle) => needle.length >= NEEDLE_CHARS_MIN);
-  return { redact: (output, isCut = false) => replaceSpans(output, findSpans(output, needles, isCut), isCut) };
+  return {
+    redact: (output, isCut = false) => {
+      const work = redactStepwise(values, output, isCut);
+      for (let next = work.next(); ; next = work.next()) if (next.done) return next.value;
+    },
+    redactInSlices: async (output, isCut, pause) => {
+      const work = redactStepwise(values, output, isCut);
+      for (let next = work.next(); ; next = work.next()) {
+        if (next.done) return next.value;
+        await pause(next.value);
+      }
+    },
+  };
 }
 
-/** Everything is compared as it is here: bytes as characters, lower case, no whitespace. */
-function squeeze(text: string): string {
-  return text.replace(/[\t\n\v\f\r ]+/g, '').toLowerCase();
+/** Yields between slices how many comparisons were made in the last. */
+function* redactStepwise(values: readonly string[], output: Buffer, isCut: boolean): Generator<number, string> {
+  const searches = [plainView(output), dumpView(output)].filter((view) => view !== undefined).map((view) => new Search(view));
+  let done = 0;
+  let made = 0;
+  for (const needle of output.length === 0 ? [] : needlesOf(values)) {
+    if (needle.length < NEEDLE_BYTES_MIN) continue;
+    // To make it took a few steps as well.
+    made += needle.length * MAKING_STEPS;
+    for (const search of searches) search.find(needle, isCut ? NEEDLE_BYTES_MIN : undefined);
+    const steps = made + searches.reduce((sum, search) => sum + search.steps, 0) - done;
+    if (steps < SLICE_STEPS) continue;
+    done += steps;
+    yield steps;
+  }
+  const spans = searches.flatMap((search) => spansOf(output, search, isCut));
+  return replaceSpans(
+    output,
+    spans.sort((a, b) => a.from - b.from),
+    isCut,
+  );
 }
 
-function formsOf(value: string): string[] {
+/** One after the other: all forms of a long secret together would take much time and memory. */
+function* needlesOf(values: readonly string[]): Generator<Uint8Array> {
+  for (const text of new Set(values.flatMap(partsOf))) {
+    const seen = new Set<string>();
+    for (const form of formsOf(text)) {
+      if (seen.has(form)) continue;
+      seen.add(form);
+      const bytes = Buffer.from(form);
+      yield squeeze(bytes);
+      // Both kinds of backwards: by character as `rev` does it, and by byte.
+      yield squeeze(Buffer.from(reversed(form)));
+      if (bytes.length > form.length) yield squeeze(bytes.reverse());
+    }
+  }
+}
+
+function* formsOf(text: string): Generator<string> {
+  yield text;
+  yield* encodedForms(text);
+  yield* encodedForms(reversed(text));
+  yield* escapedForms(text);
+}
+
+function partsOf(value: string): string[] {
   const lines = value.split(/\r?\n/).filter((line) => line.trim().length >= LINE_CHARS_MIN);
-  const plain = [value, value.trim(), ...(lines.length > 1 ? lines : [])].filter((text) => text.length > 0);
-  const forms = plain.flatMap((text) => [text, ...encodedForms(text), ...escapedForms(text)]);
-  return forms.flatMap((form) => {
-    const bytes = Buffer.from(form).toString('latin1');
-    // Both kinds of backwards: by byte, and by character as `rev` does it.
-    return [bytes, reversed(bytes), Buffer.from(reversed(form)).toString('latin1')].map(squeeze);
-  });
+  return [value, value.trim(), ...(lines.length > 1 ? lines : [])].filter((text) => text.length > 0);
 }
 
-function encodedForms(text: string): string[] {
+function* encodedForms(text: string): Generator<string> {
   const bytes = Buffer.from(text);
-  const base64 = [0, 1, 2].map((before) => base64Within(bytes, before));
-  return [...base64, ...base64.map((form) => form.replaceAll('+', '-').replaceAll('/', '_')), bytes.toString('hex')];
+  for (const before of [0, 1, 2]) {
+    const form = base64Within(bytes, before);
+    yield form;
+    yield form.replaceAll('+', '-').replaceAll('/', '_');
+  }
+  yield bytes.toString('hex');
 }
 
 /** The characters that only these bytes decide, when so many other bytes stand before them in what was encoded. */
@@ -55,20 +117,25 @@ function base64Within(bytes: Buffer, before: number): string {
     .slice(Math.ceil((8 * before) / 6), Math.floor(bits / 6));
 }
 
-function escapedForms(text: string): string[] {
+function* escapedForms(text: string): Generator<string> {
   const json = JSON.stringify(text).slice(1, -1);
   const ascii = json.replace(/[^\0-~]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  yield* [json, ascii, json.replaceAll('/', '\\/'), JSON.stringify(json).slice(1, -1)];
   const url = encodeURIComponent(text.toWellFormed());
   const strict = url.replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16)}`);
   const form = strict.replaceAll('%20', '+');
-  return [
-    ...[json, ascii, json.replaceAll('/', '\\/'), JSON.stringify(json).slice(1, -1)],
-    ...[url, strict, form, form.replaceAll('~', '%7e'), url.replaceAll('%2F', '/'), encodeURI(text.toWellFormed())],
-    // Every byte of it, as some programs do, and the ways shells write a word.
-    Buffer.from(text).toString('hex').replace(/../g, '%$&'),
-    text.replaceAll("'", "'\\''"),
-    text.replace(/[^\w@%+=:,./-]/g, '\\$&'),
-  ];
+  yield* [url, strict, form, form.replaceAll('~', '%7e'), url.replaceAll('%2F', '/'), encodeURI(text.toWellFormed())];
+  // Every byte of it, as some programs do, and the ways shells write a word.
+  const hex = Buffer.from(text).toString('hex');
+  yield hex.replace(/../g, '%$&');
+  yield hex.replace(/../g, '\\x$&');
+  yield hex.replace(/../g, '0x$&,').slice(0, -1);
+  const html = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+  const quoted = html.replaceAll('"', '&quot;');
+  yield* [html, quoted];
+  for (const quote of ['&#39;', '&#x27;', '&apos;']) yield quoted.replaceAll("'", quote);
+  yield text.replaceAll("'", "'\\''");
+  yield text.replace(/[^\w@%+=:,./-]/g, '\\$&');
 }
 
 function reversed(text: string): string {
@@ -80,48 +147,20 @@ interface Span {
   readonly to: number;
 }
 
-/** In the order of their beginning; they may overlap. */
-function findSpans(output: Buffer, needles: readonly string[], isCut: boolean): Span[] {
-  const { text, places } = squeezed(output);
-  const spans: Span[] = [];
-  for (const needle of needles) {
-    for (let at = text.indexOf(needle); at >= 0; at = text.indexOf(needle, at + 1)) {
-      spans.push({ from: places[at]!, to: places[at + needle.length - 1]! + 1 });
-    }
-    const begun = isCut ? beginningAtEnd(text, needle) : 0;
-    if (begun >= NEEDLE_CHARS_MIN) spans.push({ from: places[text.length - begun]!, to: output.length });
-  }
-  return spans.sort((a, b) => a.from - b.from);
+/** Where in the output to cut out what was found. */
+function spansOf(output: Buffer, search: Search, isCut: boolean): Span[] {
+  const { bytes, places, byLine } = search.view;
+  return search.found().map(({ from, to }) => {
+    const end = places[to - 1]! + 1;
+    // Whitespace that a cut leaves behind a secret is not worth telling apart from the secret.
+    const isLast = isCut && to === bytes.length;
+    return { from: places[from]!, to: isLast ? output.length : byLine ? endOfLine(output, end) : end };
+  });
 }
 
-/** How many characters at the end of the text are the beginning of the needle. By Knuth, Morris and Pratt: a needle can be long. */
-function beginningAtEnd(text: string, needle: string): number {
-  const fallback = new Uint32Array(needle.length);
-  const step = (matched: number, char: string): number => {
-    let length = matched;
-    while (length > 0 && (length === needle.length || needle[length] !== char)) length = fallback[length - 1]!;
-    return needle[length] === char ? length + 1 : length;
-  };
-  for (let at = 1; at < needle.length; at += 1) fallback[at] = step(fallback[at - 1]!, needle[at]!);
-  let matched = 0;
-  for (let at = Math.max(0, text.length - needle.length + 1); at < text.length; at += 1) matched = step(matched, text[at]!);
-  return matched;
-}
-
-/** The text to search, and where each of its characters stands in the output. */
-function squeezed(output: Buffer): { readonly text: string; readonly places: Uint32Array } {
-  const kept = Buffer.allocUnsafe(output.length);
-  const places = new Uint32Array(output.length);
-  let length = 0;
-  for (let at = 0; at < output.length; at += 1) {
-    const byte = output[at]!;
-    if (byte === 0x20 || (byte >= 0x09 && byte <= 0x0d)) continue;
-    kept[length] = byte;
-    places[length] = at;
-    length += 1;
-  }
-  // Lower case keeps the length: every character here is one byte.
-  return { text: kept.toString('latin1', 0, length).toLowerCase(), places };
+function endOfLine(output: Buffer, at: number): number {
+  const newline = output.indexOf(NEWLINE, at);
+  return newline < 0 ? output.length : newline;
 }
 
 function replaceSpans(output: Buffer, spans: readonly Span[], isCut: boolean): string {

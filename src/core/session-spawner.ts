@@ -29,6 +29,6 @@ export interface SpawnedSession {
  * Begins a child session and prompts it. One that was waited for is ended when its answer is there, or nobody waits for it any more.
  *
  * @param signal  aborts when the call is given up: the child is stopped, unless its parent only left memory
- * @throws AppError `invalid_request` (no session asks), `too_deep`, `too_many_children`, what creating and prompting a session throw
+ * @throws AppError `invalid_request` (no session asks), `spawn_forbidden`, `too_deep`, `too_many_children`, what creating and prompting a session throw
  */
 export type SpawnSession = (wish: SpawnWish, signal: AbortSignal) => Promise<SpawnedSession>;

@@ -3,6 +3,7 @@ import { MEMORY_FILE_CHARS_MAX } from '../contract/synthesis.ts';
 import type { TemporalNode } from '../contract/transcript.ts';
 import { AppError } from './errors.ts';
 import { parseJsonAnswer } from './json-answer.ts';
+import { redactSecrets } from './transcript-redact.ts';
 
 /** Rough length of a token. */
 const CHARS_PER_TOKEN = 4;
@@ -24,10 +25,10 @@ export interface SynthesisInput {
 export function synthesisPrompt({ current, memories, summaries, maxTokens }: SynthesisInput): string {
   const budget = Math.floor((maxTokens * CHARS_PER_TOKEN * INPUT_PER_OUTPUT) / 3);
   const memoryLines = memories.map(({ content, type, importance, created_at }) =>
-    JSON.stringify({ date: created_at.slice(0, 10), type, importance, text: content.slice(0, LINE_CHARS_MAX) }),
+    JSON.stringify({ date: created_at.slice(0, 10), type, importance, text: redactSecrets(content).slice(0, LINE_CHARS_MAX) }),
   );
   const summaryLines = summaries.map(({ kind, latestAt, project, content }) =>
-    JSON.stringify({ until: latestAt.slice(0, 10), kind, project, text: content.slice(0, LINE_CHARS_MAX * 2) }),
+    JSON.stringify({ until: latestAt.slice(0, 10), kind, project, text: redactSecrets(content).slice(0, LINE_CHARS_MAX * 2) }),
   );
   return [
     'You are regenerating MEMORY.md: what an assistant should know before its next conversation begins.',

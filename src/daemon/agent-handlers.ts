@@ -3,10 +3,12 @@ import type { AgentYaml } from '../contract/config.ts';
 import { DEFAULT_AGENT } from '../contract/ids.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import type { AgentMemories } from '../core/agent-memories.ts';
+import { LACKS_GROUP, lacksGroup } from '../core/agent-policy.ts';
 import { effectiveSkills, unknownSkills } from '../core/agent-skills.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Handlers, RequestContext } from '../core/operation-call.ts';
+import type { TokenBook } from '../core/token.ts';
 import { deleteAgentFolder, hasAgentFolder, scaffoldAgent, strangeFolders } from './agent-folder.ts';
 import { addToRoster, removeFromRoster } from './agent-roster.ts';
 import { skillPool } from './agent-skills.ts';
@@ -19,6 +21,7 @@ export interface AgentDeps {
   readonly live: LiveConfig;
   readonly agents: AgentMemories;
   readonly log: Logger;
+  readonly tokens: () => Promise<TokenBook>;
 }
 
 type RosterAgent = NonNullable<AgentYaml['agents']>['roster'][number];
@@ -89,7 +92,11 @@ async function describeAgent(deps: AgentDeps, listing: AgentListing): Promise<Ag
     },
     skills_allowed: entry?.skills ?? null,
     memories: await deps.agents.counts(listing.name),
-    warnings: [...identity.warnings, ...absent.map((skill) => `the roster allows "${skill}", which is not in skills/`)],
+    warnings: [
+      ...identity.warnings,
+      ...absent.map((skill) => `the roster allows "${skill}", which is not in skills/`),
+      ...(entry && lacksGroup(entry) ? [LACKS_GROUP] : []),
+    ],
   };
 }
 
@@ -128,16 +135,26 @@ async function deleteAgent(deps: AgentDeps, { name, purge, folder: withFolder }:
   // Memories of an agent that was removed before can still be purged.
   if (!(await deps.agents.hasAny(name))) await requireListed(deps, name);
   const roster = await removeFromRoster(deps.folder, name);
+  // First: nobody writes as an agent that is being erased, nor as one of the same name later.
+  const revoked = purge ? await revokeTokens(deps, name) : 0;
   const changedBy = context.header('x-signet-actor') || context.client || 'daemon';
   const archived = purge ? 0 : await deps.agents.archive(name, { reason: `agent ${name} was removed`, changedBy });
   const purged = purge ? await deps.agents.purge(name) : 0;
   const folder = (purge || withFolder) && (await deleteAgentFolder(deps.folder, name));
   deps.live.reload();
   deps.log.info(
-    { category: 'agents', agent: name, archived, purged, roster, folder },
+    { category: 'agents', agent: name, archived, purged, revoked, roster, folder },
     purge ? 'an agent was purged' : 'an agent was removed',
   );
   return { success: true as const, name, archived, purged, roster, folder };
+}
+
+/** Those that are limited to this agent. Answers how many there were. */
+async function revokeTokens({ tokens }: AgentDeps, agent: string): Promise<number> {
+  const book = await tokens();
+  const own = (await book.list()).filter((token) => token.agent === agent);
+  for (const { id } of own) await book.revoke(id);
+  return own.length;
 }
 
 function rosterOf(config: AgentYaml): readonly RosterAgent[] {

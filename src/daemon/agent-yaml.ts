@@ -2,6 +2,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Document, isAlias, isMap, isNode, isPair, isScalar, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { AgentYaml } from '../contract/config.ts';
+import { LACKS_GROUP, lacksGroup } from '../core/agent-policy.ts';
 import { unknownSkills } from '../core/agent-skills.ts';
 import { AppError } from '../core/errors.ts';
 import { skillPool } from './agent-skills.ts';
@@ -75,8 +76,13 @@ export function checkAgentYaml(folder: string, name: string, text: string): Pick
   ];
   if (findings.length > 0) throw invalid(inOrder(findings));
   const warnings = source.document.warnings.map((warning) => `${at(source, warning.pos[0])} ${firstLine(warning.message)}`);
+  const roster = checked.data.agents?.roster ?? [];
+  const groupless = roster.filter(lacksGroup).map((entry) => `${name}: agent "${entry.name}": ${LACKS_GROUP}`);
   // Without a pool nothing can be said to be missing from it; it may be on its way.
-  return { config: checked.data, problems: [...warnings, ...(pool === undefined ? unknown : []).map(({ detail }) => detail)] };
+  return {
+    config: checked.data,
+    problems: [...warnings, ...groupless, ...(pool === undefined ? unknown : []).map(({ detail }) => detail)],
+  };
 }
 
 function readText(file: string, name: string): string {

@@ -4,7 +4,7 @@ import type { configOperations } from '../contract/config-operations.ts';
 import { REDACTED } from '../core/log-redaction.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import { CONFIG_FILES } from './agent-yaml.ts';
-import { type LiveConfig, RELOADED } from './config-live.ts';
+import { type LiveConfig, problemsOf, RELOADED } from './config-live.ts';
 import { IDENTITY_FILES } from './identity.ts';
 
 /** Keys whose value is a secret, or holds some: header values and the environment of MCP servers are where people put theirs. */
@@ -22,7 +22,7 @@ export function createConfigHandlers({ folder, live }: ConfigDeps): Handlers<typ
     getConfig: () => ({
       file: live.read.file,
       config: withoutSecrets(live.loaded.config) as Record<string, unknown>,
-      problems: [...live.read.problems],
+      problems: problemsOf(live),
       fault: live.fault,
       reloaded: [...RELOADED],
       waiting: [...live.waiting],

@@ -17,10 +17,16 @@ export const RELOADED = [
   'daemon.logLevel',
   'runtime.approvals',
   'runtime.approvalExpiry',
+  'runtime.spawn.agents',
   'runtime.toolClasses',
   'runtime.thinkingTokens',
   'runtime.providers.*.models.*',
 ] as const;
+
+/** All that is wrong with agent.yaml as it stands, why it is not taken among it. */
+export function problemsOf({ fault, read }: Pick<LiveConfig, 'fault' | 'read'>): string[] {
+  return [...(fault === null ? [] : [fault]), ...read.problems];
+}
 
 /** The configuration in force. `loaded.config` is one object for as long as the process runs: what is reloaded is written into it. */
 export interface LiveConfig {

@@ -45,7 +45,7 @@ export async function runContinuity(deps: JobDeps, job: LeasedJob, ask: Ask): Pr
   const line = { agentId: job.agentId, sessionKey: job.sessionKey ?? '' };
   const shown = await shownMemories(deps, job);
   const excerpt = await excerptOf(deps, job);
-  const memories = shown.map(({ id, content }) => JSON.stringify({ id, content: content.slice(0, MEMORY_CHARS_MAX) }));
+  const memories = shown.map(({ id, content }) => JSON.stringify({ id, content: redactSecrets(content).slice(0, MEMORY_CHARS_MAX) }));
   const answer = await ask({
     route: 'extraction',
     system: SYSTEM,
@@ -78,7 +78,7 @@ async function excerptOf(deps: JobDeps, job: LeasedJob): Promise<string[]> {
   const lines: string[] = [];
   let left = EXCERPT_CHARS_MAX;
   for (const { role, content } of turns.filter((turn) => turn.role !== 'tool').reverse()) {
-    const text = JSON.stringify({ role, text: content.slice(0, TURN_CHARS_MAX) });
+    const text = JSON.stringify({ role, text: redactSecrets(content).slice(0, TURN_CHARS_MAX) });
     left -= text.length;
     if (left < 0) break;
     lines.unshift(text);

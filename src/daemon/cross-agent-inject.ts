@@ -9,6 +9,8 @@ const END = '--- end of messages ---';
 const CUT_NOTE = '(cut; agent_message_inbox has the whole text)';
 /** Of a session key, which a client may choose freely. */
 const KEY_CHARS_MAX = 80;
+/** Letters, digits and what holds parts of a key together: no blank, bracket, comma or quote. */
+const PLAIN_NAME = /^[\w.:/@#+=-]+$/;
 
 /**
  * Messages as a block that nothing in them can leave: who sent each stands on a line of ours, what was said is quoted line by line.
@@ -36,9 +38,15 @@ export function messageBlock(messages: readonly CrossAgentMessage[], charsMax: n
   return { text: [HEADING, '', NOTE, BEGIN, ...lines, END, ...(rest > 0 ? [waiting(rest)] : [])].join('\n'), shown };
 }
 
+/** Ids of agents come from clients too. The line is ours to read: nothing in a name ends it, or looks like one of its other parts. */
 function headOf({ id, type, fromAgentId, fromSessionKey, broadcast, createdAt }: CrossAgentMessage): string {
-  const session = fromSessionKey === undefined ? '' : ` (session ${cutText(oneLine(fromSessionKey), KEY_CHARS_MAX)})`;
-  return `[${id}] ${type} from ${fromAgentId}${session}${broadcast ? ' to all' : ''}, ${createdAt}:`;
+  const session = fromSessionKey === undefined ? '' : ` (session ${plain(fromSessionKey)})`;
+  return `[${id}] ${plain(type)} from ${plain(fromAgentId)}${session}${broadcast ? ' to all' : ''}, ${createdAt}:`;
+}
+
+/** A plain word as it is, anything else in quotes that nothing in it can close. */
+function plain(name: string): string {
+  return PLAIN_NAME.test(name) && name.length <= KEY_CHARS_MAX ? name : JSON.stringify(cutText(oneLine(name), KEY_CHARS_MAX));
 }
 
 function waiting(count: number): string {

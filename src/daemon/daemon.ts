@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { AuthMode } from '../contract/auth-config.ts';
 import { embeddingOf } from '../contract/config.ts';
+import type { Presence } from '../contract/cross-agent.ts';
 import type { DaemonOperations } from '../contract/daemon.ts';
 import { followPolicies } from '../core/agent-policy.ts';
 import type { Clock } from '../core/clock.ts';
@@ -15,6 +16,7 @@ import { type LazyAgentSync, startAgentSync } from './agent-sync-start.ts';
 import type { LoadedAgentYaml } from './agent-yaml.ts';
 import { createLiveConfig, type LiveConfig } from './config-live.ts';
 import { createPeerNews } from './cross-agent-news.ts';
+import { plainKey } from './hook-session.ts';
 import { createBackground } from './job-background.ts';
 import { streamLogs } from './log-handlers.ts';
 import { createMeaning } from './memory-meaning.ts';
@@ -51,6 +53,8 @@ export interface Daemon {
   };
   /** The configuration in force, which follows the file once background work has begun. */
   readonly live: LiveConfig;
+  /** The live session of a key, also one that only announced itself. */
+  presenceOf(key: string): Promise<Presence | undefined>;
   /** Begin with the background work: until then it is only queued. */
   startBackground(): void;
   /** Background work that runs is put back into its queue. Call before `close`. */
@@ -106,6 +110,7 @@ export function openDaemon(options: DaemonOptions): Daemon {
     handlers,
     streams: streamsOf(logs, peers),
     live,
+    presenceOf: (key) => stores.presence.find(plainKey(key)),
     startBackground() {
       background.start();
       upkeep.start();

@@ -71,7 +71,8 @@ async function knownMemories(deps: JobDeps, line: SessionLine, turns: readonly K
   const longest = [...spoken].sort((a, b) => b.content.length - a.content.length || a.number - b.number).slice(0, LOOKUPS_MAX);
   const found = new Map<string, Memory>();
   for (const turn of longest) {
-    const text = turn.content.slice(0, LOOKUP_CHARS_MAX);
+    // The words may go to an embedder elsewhere.
+    const text = redactSecrets(turn.content).slice(0, LOOKUP_CHARS_MAX);
     const { results } = await deps.memories.recall(reader, { text, limit: HITS_PER_LOOKUP, filter: { scope, pinned: false } });
     for (const memory of results) if (memory.agentId === line.agentId && found.size < KNOWN_MAX) found.set(memory.id, memory);
   }

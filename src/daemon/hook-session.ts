@@ -5,7 +5,7 @@ import type { OutputOf, ParsedInputOf } from '../contract/operation.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ClaimStore, Reader, RuntimePath, SessionLine } from '../core/memory-store.ts';
-import { ownerOf, scopeOf } from '../core/memory-store.ts';
+import { claimOf, ownerOf, scopeOf } from '../core/memory-store.ts';
 import type { Handler, RequestContext } from '../core/operation-call.ts';
 import type { PeerNews } from './cross-agent-news.ts';
 
@@ -82,8 +82,12 @@ export function createHook<K extends HookId>(
     // A claim that was just taken for the first time.
     if (settled.claim?.claimedAt === settled.claim?.lastSeenAt) news.tell();
     // A session may begin bypassed: then its very first hook is silent as well.
-    const claim = caller.bypass && settled.claim ? await claims.setBypass(settled.claim.key, true) : settled.claim;
-    const bypassed = claim?.bypassed ?? false;
+    const claim = caller.bypass && settled.claim ? await claims.setBypass(settled.claim.key, true, settled.claim.agentId) : settled.claim;
+    const bypassed = claim?.bypassed ?? settled.others.some((other) => other.bypassed);
+    if (settled.others.length > 0) {
+      const agents = settled.others.map((other) => other.agentId);
+      log.warn({ category: 'session', hook, sessionKey: key, agents }, 'several agents use this session key; name one in agentId');
+    }
     log.debug({ hook, sessionKey: key, harness: caller.harness, bypassed, noHooks }, 'hook called');
     try {
       if (noHooks) return spec.silent(session);
@@ -91,8 +95,8 @@ export function createHook<K extends HookId>(
       return await spec.answer(input, session, context);
     } finally {
       // Whatever happened above: an ended session must not block its key. Others under the same key go on, bypassed if they were.
-      if (spec.claim === 'end' && key !== undefined && (spec.isOver?.(input) ?? true)) {
-        await claims.release(key, caller.holder);
+      if (spec.claim === 'end' && settled.claim && (spec.isOver?.(input) ?? true)) {
+        await claims.release(settled.claim.key, { holder: caller.holder, agentId: settled.claim.agentId });
         news.tell();
       }
     }
@@ -108,6 +112,8 @@ interface Call {
 
 interface Settled {
   readonly claim: SessionClaim | undefined;
+  /** Of several agents under the key, none of which was named: the call acts for nobody in particular. */
+  readonly others: readonly SessionClaim[];
   readonly session: HookSession;
 }
 
@@ -116,7 +122,9 @@ async function settle(claims: ClaimStore, { caller, context, noHooks, claim: mod
   const takes = key !== undefined && !noHooks && mode !== 'end';
   const named = caller.agentId ?? agentOfKey(key);
   // Taking a claim looks at the one that is held by itself.
-  const held = key === undefined || (takes && named !== undefined) ? undefined : await claims.get(key);
+  const live = key === undefined || (takes && named !== undefined) ? [] : await claims.under(key);
+  const held = claimOf(live, named ?? DEFAULT_AGENT);
+  const others = named === undefined && live.length > 1 ? live.filter((claim) => claim.agentId !== DEFAULT_AGENT) : [];
   const agentId = named ?? (await knownAgent(claims, mode === 'renew' ? undefined : held, caller));
   const { harness, project, holder } = caller;
   const runtimePath = caller.runtimePath ?? pathOf(context);
@@ -126,7 +134,7 @@ async function settle(claims: ClaimStore, { caller, context, noHooks, claim: mod
   const claim = takes ? await claims.take(request, { restart: mode === 'renew' }) : held;
   const reader = scopeOf(agentId);
   const line = key === undefined ? undefined : { agentId: ownerOf(reader), sessionKey: key };
-  return { claim, session: { key, reader, project: project ?? claim?.project ?? undefined, line, parentKey } };
+  return { claim, others, session: { key, reader, project: project ?? claim?.project ?? undefined, line, parentKey } };
 }
 
 /** As told, else the session whose sub-agent this one seems to be. What is only inferred opens no memories. */
@@ -140,7 +148,7 @@ async function parentOf(claims: ClaimStore, key: string, caller: HookCaller): Pr
 /** The agent that opened the session, or its parent's. `default` stands for nobody in particular: it opens no private memories. */
 async function knownAgent(claims: ClaimStore, held: SessionClaim | undefined, input: HookCaller): Promise<string | undefined> {
   const parentKey = input.parentSessionKey === undefined ? undefined : plainKey(input.parentSessionKey);
-  const parent = held === undefined && parentKey !== undefined ? await claims.get(parentKey) : undefined;
+  const parent = held === undefined && parentKey !== undefined ? claimOf(await claims.under(parentKey), DEFAULT_AGENT) : undefined;
   const known = (held ?? parent)?.agentId ?? agentOfKey(parentKey);
   return known === DEFAULT_AGENT ? undefined : known;
 }

@@ -1,6 +1,7 @@
 import type { hookOperations } from '../contract/hooks.ts';
 import { ownerOf } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
+import { redactSecrets } from '../core/transcript-redact.ts';
 import type { HookDeps } from './hook-deps.ts';
 import { createHook, type HookInput, type HookSession } from './hook-session.ts';
 import { MEMORIES_NOTE, SUMMARY_GUIDELINES, SUMMARY_INSTRUCTION } from './hook-texts.ts';
@@ -25,7 +26,7 @@ export function createCompactionHooks(deps: HookDeps): CompactionHooks {
       answer: (input, session) => prepareSummary(deps, session, input),
     }),
     hookCompactionComplete: createHook(deps, 'hookCompactionComplete', {
-      silent: () => ({ success: true as const }),
+      silent: () => ({ success: true as const, memoryId: '' }),
       answer: (input, session) => keepSummary(deps, session, input),
     }),
   };
@@ -41,7 +42,7 @@ async function prepareSummary(deps: HookDeps, { reader, project }: HookSession, 
   const { text } = packMemories(recent, RECENT_CHARS_MAX, MEMORY_LINE_CHARS_MAX);
   const parts = [SUMMARY_INSTRUCTION, guidelines];
   if (messageCount !== undefined) parts.push(`The session holds ${messageCount} messages.`);
-  if (sessionContext !== undefined) parts.push(`## Session So Far\n\n${cutText(sessionContext, CONTEXT_CHARS_MAX)}`);
+  if (sessionContext !== undefined) parts.push(`## Session So Far\n\n${cutText(redactSecrets(sessionContext), CONTEXT_CHARS_MAX)}`);
   if (text !== '') parts.push(`## Already Remembered\n\n${MEMORIES_NOTE}\n${text}`);
   const summaryPrompt = parts.join('\n\n');
   return { summaryPrompt, guidelines, instructions: summaryPrompt };
@@ -51,11 +52,12 @@ async function prepareSummary(deps: HookDeps, { reader, project }: HookSession, 
 async function keepSummary(deps: HookDeps, session: HookSession, input: HookInput<'hookCompactionComplete'>) {
   const { reader, line } = session;
   const { harness, transcript, transcriptPath } = input;
+  const summary = redactSecrets(input.summary);
   // A transcript knows its project; the request's is for compactions that come before any transcript.
   const project = (line && (await deps.sessions.projectOf(line))) ?? session.project;
   const { turns: _, ...kept } = line ? await deps.lineage.keep(line, { harness, project, transcript, transcriptPath }) : { turns: [] };
   const { memory } = await deps.memories.remember({
-    content: input.summary,
+    content: summary,
     type: 'session_summary',
     importance: SUMMARY_IMPORTANCE,
     tags: ['session', 'summary', input.harness],
@@ -68,8 +70,8 @@ async function keepSummary(deps: HookDeps, session: HookSession, input: HookInpu
     sourceType: input.harness,
     sourceId: session.key,
   });
-  if (line) await deps.sessions.compacted(line, input.summary);
-  await deps.lineage.compacted(ownerOf(reader), { sessionKey: session.key, content: input.summary, memoryId: memory.id, harness, project });
+  if (line) await deps.sessions.compacted(line, summary);
+  await deps.lineage.compacted(ownerOf(reader), { sessionKey: session.key, content: summary, memoryId: memory.id, harness, project });
   const asked = transcript !== undefined || transcriptPath !== undefined;
   return { success: true as const, memoryId: memory.id, ...(asked && 'total' in kept ? { transcript: kept } : {}) };
 }

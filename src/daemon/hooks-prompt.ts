@@ -70,6 +70,7 @@ async function submitPrompt(deps: HookDeps, session: HookSession, input: HookInp
     strong: shown.length > 0,
     queryTerms: [...found.terms],
     engine: fallback?.engine ?? found.method,
+    ...(found.degraded ? { degraded: found.degraded } : {}),
   };
 }
 

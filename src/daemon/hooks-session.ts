@@ -2,6 +2,7 @@ import type { hookOperations } from '../contract/hooks.ts';
 import type { Memory } from '../contract/memory.ts';
 import { ownerOf, type TranscriptTurn } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
+import { redactSecrets } from '../core/transcript-redact.ts';
 import { peerLines } from './cross-agent-peers.ts';
 import { type HookDeps, hookMemory } from './hook-deps.ts';
 import { createHook, type HookInput, type HookSession } from './hook-session.ts';
@@ -39,7 +40,7 @@ export function createSessionHooks(deps: HookDeps): SessionHooks {
   return {
     hookSessionStart: createHook(deps, 'hookSessionStart', {
       claim: 'renew',
-      silent: ({ key }) => ({ inject: '', context: '', memories: [], ...keyFields(key) }),
+      silent: ({ key }) => ({ identity: { name: '' }, memories: [], recentContext: '', inject: '', context: '', ...keyFields(key) }),
       answer: (input, session) => startSession(deps, session, input),
     }),
     hookSessionEnd: createHook(deps, 'hookSessionEnd', {
@@ -73,15 +74,20 @@ async function startSession(deps: HookDeps, session: HookSession, input: HookInp
     ...(includeIdentity ? identitySections(identity) : []),
     { heading: 'Relevant Memories', text: text && `${MEMORIES_NOTE}\n${text}`, charsMax: BUDGET_CHARS.memories + MEMORIES_NOTE.length + 1 },
     { heading: 'Recent Context', text: recentContext ?? '', charsMax: BUDGET_CHARS.recentContext },
-    { heading: 'Checkpoint', text: quoted(checkpoint?.summary ?? ''), charsMax: BUDGET_CHARS.summary },
-    { heading: 'Where The Last Session Ended', text: quoted(prompts ?? checkpoint?.tail ?? ''), charsMax: BUDGET_CHARS.tail },
+    { heading: 'Checkpoint', text: quoted(redactSecrets(checkpoint?.summary ?? '')), charsMax: BUDGET_CHARS.summary },
+    // Older last words were stored as they were said.
+    {
+      heading: 'Where The Last Session Ended',
+      text: quoted(redactSecrets(prompts ?? checkpoint?.tail ?? '')),
+      charsMax: BUDGET_CHARS.tail,
+    },
     { heading: 'Other Sessions On This Project', text: await peerLines(deps.presence, session), charsMax: BUDGET_CHARS.peers },
     { heading: 'Memory Check Loop', text: MEMORY_CHECK_LOOP, charsMax: MEMORY_CHECK_LOOP.length },
   ];
   const inject = cutText(packSections(sections, maxInjectChars), maxInjectChars);
   const { name, description } = identity;
   return {
-    ...(includeIdentity && name !== undefined ? { identity: { name, ...(description === undefined ? {} : { description }) } } : {}),
+    ...(includeIdentity ? { identity: { name: name ?? '', ...(description === undefined ? {} : { description }) } } : {}),
     memories: shown.map(hookMemory),
     ...(recentContext === undefined ? {} : { recentContext }),
     inject,
@@ -136,7 +142,7 @@ function lastWords(turns: readonly TranscriptTurn[]): string | undefined {
   let left = TAIL_CHARS_MAX;
   for (let index = turns.length - 1; index >= 0 && left > 0; index -= 1) {
     const { role, content } = turns[index]!;
-    const line = cutText(`${oneLine(role)}: ${oneLine(content)}`, Math.min(left, TAIL_LINE_CHARS_MAX));
+    const line = cutText(`${oneLine(role)}: ${oneLine(redactSecrets(content))}`, Math.min(left, TAIL_LINE_CHARS_MAX));
     left -= line.length + 1;
     if (line !== '') lines.push(line);
   }

@@ -11,6 +11,8 @@ export type IdentityFile = (typeof IDENTITY_FILES)[number];
 export const IDENTITY_BYTES_MAX = 65_536;
 /** Cached file contents; agents times files. */
 const CACHED_FILES_MAX = 512;
+/** Keys, tokens and databases stand there: nothing of it is shown to a model. */
+const PRIVATE_FOLDERS = ['.daemon', '.secrets', 'data'] as const;
 const NAME_CHARS_MAX = 80;
 const DESCRIPTION_CHARS_MAX = 200;
 
@@ -24,7 +26,7 @@ export interface Identity {
   readonly origins: Readonly<Partial<Record<IdentityFile, 'agent' | 'workspace'>>>;
   /** Path of each within the workspace. */
   readonly paths: Readonly<Partial<Record<IdentityFile, string>>>;
-  /** Files that are damaged or too long, and what was made of them. */
+  /** Files that are damaged or too long, lead where they may not, or are named and not there; and what was made of them. */
   readonly warnings: readonly string[];
 }
 
@@ -47,7 +49,8 @@ const cache = new Map<string, CachedFile>();
 
 /**
  * The identity of an agent: each file from `agents/<name>/`, else from the workspace itself. A file that leads out of the workspace by a
- * symbolic link is taken as absent, as is a folder or a pipe. Invalid UTF-8 is replaced, with a warning. Files are read again only when they change.
+ * symbolic link, or to where keys and databases are, is taken as absent with a warning; so is a folder or a pipe, without one. A personality that
+ * cannot be taken has a warning as well. Invalid UTF-8 is replaced, with a warning. Files are read again only when they change.
  *
  * Synchronous: asking the file system about a local file costs less than handing the question to another thread.
  *
@@ -68,7 +71,8 @@ export function loadIdentity({ folder, config }: IdentityOptions, agent: string 
     const shared = name === 'MEMORY.md' && !inheritsMemory ? [] : [name];
     for (const path of [...own, ...shared]) {
       const { text, problem } = readIdentityFile(folder, path);
-      if (problem !== undefined) warnings.push(`${path} ${problem}`);
+      const isNamed = path === entry?.personality && text === undefined;
+      if (problem !== undefined || isNamed) warnings.push(`${isNamed ? 'personality ' : ''}${path} ${problem ?? 'is no file with text'}`);
       if (text === undefined) continue;
       files[name] = text;
       origins[name] = own.includes(path) ? 'agent' : 'workspace';
@@ -110,10 +114,12 @@ function line(text: string | undefined, charsMax: number): string | undefined {
 }
 
 const ABSENT: ReadText = { text: undefined, problem: undefined };
+const OUTSIDE: ReadText = { text: undefined, problem: 'leads out of the workspace: it is not read' };
+const PRIVATE: ReadText = { text: undefined, problem: `leads into one of ${PRIVATE_FOLDERS.join(', ')}: it is not read` };
 
 function readIdentityFile(folder: string, path: string): ReadText {
   const file = resolve(folder, path);
-  if (!isWithin(resolve(folder), file)) return ABSENT;
+  if (!isWithin(resolve(folder), file)) return OUTSIDE;
   try {
     return readCached(folder, file);
   } catch {
@@ -128,9 +134,25 @@ function readCached(folder: string, file: string): ReadText {
   const known = cache.get(file);
   if (known?.stamp === stamp) return known;
   if (cache.size >= CACHED_FILES_MAX) cache.clear();
-  const read = isWithin(realpathSync(folder), realpathSync(file)) ? readStart(file, stats) : ABSENT;
+  const read = refusal(realpathSync(folder), realpathSync(file)) ?? readStart(file, stats);
   cache.set(file, { stamp, ...read });
   return read;
+}
+
+/** Both without links. Why a file is not read; undefined when it is. */
+function refusal(folder: string, file: string): ReadText | undefined {
+  if (!isWithin(folder, file)) return OUTSIDE;
+  return PRIVATE_FOLDERS.some((name) => isInPrivate(join(folder, name), file)) ? PRIVATE : undefined;
+}
+
+/** By name, in whatever case a file system takes for the same; and where a link of that name leads. */
+function isInPrivate(folder: string, file: string): boolean {
+  if (isWithin(folder.toLowerCase(), file.toLowerCase())) return true;
+  try {
+    return isWithin(realpathSync(folder), file);
+  } catch {
+    return false; // There is none.
+  }
 }
 
 function isWithin(folder: string, file: string): boolean {

@@ -3,6 +3,9 @@ import { bestSentences, saysTheSame } from '../core/recall/excerpt.ts';
 import { readQuery } from '../core/recall/query.ts';
 import { memoryLine, oneLine } from './inject-text.ts';
 
+/** Of the absolute score: so far above what superseded it, the older memory is what was asked for, and the newer one about something else. */
+const CLEARLY_ABOVE = 0.1;
+
 export interface PackedMemories {
   readonly text: string;
   readonly shown: RecalledMemory[];
@@ -10,16 +13,17 @@ export interface PackedMemories {
 
 /**
  * As many of the memories as fit, in order: one that does not fit is passed over for the next, of a long one its best sentences stand,
- * and what was said before or has been superseded by another of them is left out.
+ * and what was said before or has been superseded by another of them that answers as well is left out.
  */
 export function packRecalled(memories: readonly RecalledMemory[], query: string, charsMax: number, lineCharsMax: number): PackedMemories {
   const stems = new Set(readQuery(query).terms.map((term) => term.stem));
-  const ids = new Set(memories.map((memory) => memory.id));
+  const scores = new Map(memories.map((memory) => [memory.id, memory.score]));
   const lines: string[] = [];
   const shown: RecalledMemory[] = [];
   let left = charsMax;
   for (const memory of memories) {
-    if (memory.superseded_by !== null && ids.has(memory.superseded_by)) continue;
+    const newer = memory.superseded_by === null ? undefined : scores.get(memory.superseded_by);
+    if (newer !== undefined && memory.score - newer < CLEARLY_ABOVE) continue;
     if (shown.some((other) => saysTheSame(other.content, memory.content))) continue;
     const line = lineOf(memory, stems, lineCharsMax);
     if (line.length + 1 > left) continue;

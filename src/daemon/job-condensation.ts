@@ -50,5 +50,10 @@ export async function runCondensation(deps: JobDeps, job: LeasedJob, ask: Ask): 
 }
 
 function nodeLine({ kind, sessionKey, latestAt, content }: TemporalNode): string {
-  return JSON.stringify({ kind, session: sessionKey, until: latestAt.slice(0, 10), summary: content.slice(0, CHILD_CHARS_MAX) });
+  return JSON.stringify({
+    kind,
+    session: sessionKey,
+    until: latestAt.slice(0, 10),
+    summary: redactSecrets(content).slice(0, CHILD_CHARS_MAX),
+  });
 }

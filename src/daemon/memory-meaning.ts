@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { Embedder } from '../core/embedder.ts';
-import { isAppError } from '../core/errors.ts';
+import { AppError, isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { MemoryStore, QueryVector } from '../core/memory-store.ts';
 import type { MemoryVectors, Unembedded } from '../store/memory-vectors.ts';
@@ -76,6 +76,8 @@ class GuardedEmbedder {
   readonly #embedder: Embedder;
   readonly #deps: MeaningDeps;
   readonly #closing = new AbortController();
+  /** Length of every vector: that of those that are kept, else of the first answer. */
+  #dimensions: number | undefined;
   #faults = 0;
   #restsUntilMs = 0;
 
@@ -108,6 +110,7 @@ class GuardedEmbedder {
   async embed(texts: readonly string[], timeoutMs: number): Promise<number[][]> {
     try {
       const made = await this.#embedder.embed(texts, { signal: this.#closing.signal, timeoutMs });
+      await this.#checkLength(made[0]!.length);
       this.#faults = 0;
       return made;
     } catch (error) {
@@ -124,6 +127,15 @@ class GuardedEmbedder {
       }
       throw error;
     }
+  }
+
+  /** Vectors of different lengths have no likeness: nothing would be found, and nobody told why. @throws AppError provider_malformed */
+  async #checkLength(length: number): Promise<void> {
+    this.#dimensions ??= (await this.#deps.vectors.dimensions(this.model)) ?? length;
+    if (length === this.#dimensions) return;
+    throw new AppError('provider_malformed', {
+      detail: `${this.model.model} answered with ${length} numbers, and the vectors of memories have ${this.#dimensions}; name the model that made them in embedding.model, or its length in embedding.dimensions`,
+    });
   }
 
   close(): void {

@@ -1,6 +1,7 @@
 import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import type { ExecAnswer } from '../contract/secrets.ts';
 import { AppError } from '../core/errors.ts';
 import { createRedactor } from '../core/redact.ts';
@@ -58,7 +59,8 @@ export async function runWithSecrets(env: NodeJS.ProcessEnv, task: SecretCommand
   try {
     const code = await ended(child);
     const redactor = createRedactor([...task.secrets.values()]);
-    const [stdout, stderr] = outputs.map(({ bytes, isCut }) => redactor.redact(bytes(), isCut() || timedOut)) as [string, string];
+    const shown = ({ bytes, isCut }: Collected) => redactor.redactInSlices(bytes(), isCut() || timedOut, () => setImmediate());
+    const [stdout, stderr] = [await shown(outputs[0]), await shown(outputs[1])];
     const truncated = outputs.some(({ isCut }) => isCut());
     return { stdout, stderr, code: timedOut ? CODE_TIMED_OUT : code, timedOut, truncated };
   } finally {

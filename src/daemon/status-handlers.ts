@@ -1,11 +1,14 @@
 import type { RuntimeConfig } from '../contract/config.ts';
 import type { daemonOperations } from '../contract/daemon.ts';
+import type { OutputOf } from '../contract/operation.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import type { JobStore } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ClaimStore, MemoryStore } from '../core/memory-store.ts';
+import { scopeOf } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import type { LoadedAgentYaml } from './agent-yaml.ts';
+import { type LiveConfig, problemsOf } from './config-live.ts';
 import type { Meaning } from './memory-meaning.ts';
 
 /** What only the composition knows. Read at each call, so a getter may answer what is known later, such as the bound port. */
@@ -21,6 +24,7 @@ export interface StatusDeps {
   readonly folder: string;
   readonly memoryDb: string;
   readonly loaded: LoadedAgentYaml;
+  readonly live: LiveConfig;
   readonly memories: MemoryStore;
   /** Of an existing daemon's memories. */
   readonly adoption: { readonly progress: { readonly read: number; readonly rows: number } | undefined } | undefined;
@@ -35,7 +39,7 @@ export interface StatusDeps {
 type StatusHandlers = Pick<Handlers<typeof daemonOperations>, 'daemonHealth' | 'daemonStatus' | 'runtimeConfig'>;
 
 export function createStatusHandlers(deps: StatusDeps): StatusHandlers {
-  const { info, memories, claims, loaded } = deps;
+  const { info, loaded, live } = deps;
   const uptime = (): number => Math.max(0, deps.clock.now() - info.startedAtMs) / 1_000;
   return {
     daemonHealth: async () => {
@@ -44,8 +48,8 @@ export function createStatusHandlers(deps: StatusDeps): StatusHandlers {
       const status = db ? 'healthy' : 'degraded';
       return { status, uptime: uptime(), pid: process.pid, version, port, agentsDir: deps.folder, db, shuttingDown };
     },
-    daemonStatus: async () => {
-      const { active, bypassed } = await claims.counts();
+    daemonStatus: async ({ agentId, project }) => {
+      const counts = agentId === undefined && project === undefined ? await countAll(deps) : await countFor(deps, { agentId, project });
       return {
         status: 'running',
         version: info.version,
@@ -56,17 +60,50 @@ export function createStatusHandlers(deps: StatusDeps): StatusHandlers {
         port: info.port,
         agentsDir: deps.folder,
         memoryDb: deps.memoryDb,
-        memories: await memories.count(),
-        index: memories.indexStatus(),
-        ...(deps.adoption?.progress === undefined ? {} : { adoption: { ...deps.adoption.progress } }),
-        embedding: await deps.meaning.status(),
-        activeSessions: active,
-        bypassedSessions: bypassed,
-        jobs: await deps.jobs.counts(),
-        config: { file: loaded.file, problems: [...loaded.problems] },
+        ...counts,
+        config: { file: live.read.file, problems: problemsOf(live) },
       };
     },
     runtimeConfig: () => withoutKeys(loaded.config.runtime),
+  };
+}
+
+type Counts = Pick<
+  OutputOf<typeof daemonOperations.daemonStatus>,
+  'memories' | 'index' | 'adoption' | 'embedding' | 'activeSessions' | 'bypassedSessions' | 'jobs'
+>;
+
+async function countAll({ memories, claims, jobs, adoption, meaning }: StatusDeps): Promise<Counts> {
+  const { active, bypassed } = await claims.counts();
+  return {
+    memories: await memories.count(),
+    index: memories.indexStatus(),
+    ...(adoption?.progress === undefined ? {} : { adoption: { ...adoption.progress } }),
+    embedding: await meaning.status(),
+    activeSessions: active,
+    bypassedSessions: bypassed,
+    jobs: await jobs.counts(),
+  };
+}
+
+interface Part {
+  readonly agentId: string | undefined;
+  readonly project: string | undefined;
+}
+
+/** What one agent may see, in one project when it is named: a number that moves with what others do tells of them. */
+async function countFor({ memories, claims, jobs, meaning }: StatusDeps, { agentId, project }: Part): Promise<Counts> {
+  const filter = project === undefined ? {} : { project };
+  const { total } = await memories.list(scopeOf(agentId), { filter, limit: 1, offset: 0 });
+  const sessions = (await claims.list(agentId)).filter((claim) => project === undefined || claim.project === project);
+  const { vectors: _, ...embedding } = await meaning.status();
+  return {
+    memories: total,
+    index: { state: memories.indexStatus().state },
+    embedding,
+    activeSessions: sessions.length,
+    bypassedSessions: sessions.filter(({ bypassed }) => bypassed).length,
+    ...(project === undefined ? { jobs: await jobs.counts({ agentId }) } : {}),
   };
 }
 

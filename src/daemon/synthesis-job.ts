@@ -7,6 +7,8 @@ import { type Ask, type JobDeps, type Outcome, readerOf } from './job-deps.ts';
 import { readMemoryFile, writeMemoryFile } from './synthesis-file.ts';
 import { OWN_HARNESS, synthesisSettings } from './synthesis-settings.ts';
 
+/** Longest time a caller that met another writer is told to wait. */
+const RETRY_AFTER_MS_MAX = 5_000;
 /** What a synthesis draws on. */
 const MEMORIES_MAX = 100;
 const SUMMARIES_MAX = 24;
@@ -45,18 +47,23 @@ export async function runSynthesis(deps: JobDeps, job: LeasedJob, ask: Ask): Pro
   });
 }
 
-/** @throws AppError synthesis_busy with the time after which the lease of whoever writes now is over at the latest */
+/** @throws AppError synthesis_busy with a time after which to try again */
 export async function withHead<T>(deps: JobDeps, agentId: string, owner: string, work: () => Promise<T>): Promise<T> {
   const retryAfterMs = await deps.heads.lease(agentId, owner);
   if (retryAfterMs !== undefined) {
     const detail = 'Synthesis already in progress: MEMORY.md is being written; send the same again later';
-    throw new AppError('synthesis_busy', { detail, retryAfterMs });
+    throw new AppError('synthesis_busy', { detail, retryAfterMs: soon(retryAfterMs) });
   }
   try {
     return await work();
   } finally {
     await deps.heads.release(agentId, owner);
   }
+}
+
+/** Most writers are done long before their lease is over. */
+function soon(leaseLeftMs: number): number {
+  return Math.min(leaseLeftMs, RETRY_AFTER_MS_MAX);
 }
 
 /** Write MEMORY.md as the holder of the head. @throws AppError invalid_request, synthesis_busy, workspace_unwritable */
@@ -66,7 +73,7 @@ export async function writeHead(deps: JobDeps, agentId: string, owner: string, c
   const text = memoryFileText(content, { atMs, generation: generation + 1 });
   // Once more, for its whole time: a model call may have used up the first lease.
   const lost = await deps.heads.lease(agentId, owner);
-  if (lost !== undefined) throw new AppError('synthesis_busy', { detail: 'another writer took MEMORY.md over', retryAfterMs: lost });
+  if (lost !== undefined) throw new AppError('synthesis_busy', { detail: 'another writer took MEMORY.md over', retryAfterMs: soon(lost) });
   const backup = await writeMemoryFile(deps.folder, agentId, text, atMs);
   return { generation: (await deps.heads.written(agentId, owner)) ?? generation + 1, backup };
 }

@@ -1,5 +1,6 @@
 import type { Reader } from '../core/memory-store.ts';
 import { queryTerms } from '../core/recall-query.ts';
+import { redactSecrets } from '../core/transcript-redact.ts';
 import { MATCH_WORDS_MAX } from '../store/transcript-match.ts';
 import { cutText, oneLine } from './inject-text.ts';
 import type { Lineage, LineageQuery } from './transcript-lineage.ts';
@@ -56,5 +57,6 @@ export function fittingLines(lines: readonly string[], charsMax: number): string
 
 function line(text: string, origin: string): string {
   const tail = ` (${oneLine(origin)})`;
-  return `- ${cutText(oneLine(text), LINE_CHARS_MAX - tail.length)}${tail}`;
+  // Before it is cut: the beginning of a key is not known for one.
+  return `- ${cutText(oneLine(redactSecrets(text)), LINE_CHARS_MAX - tail.length)}${tail}`;
 }

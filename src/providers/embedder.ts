@@ -101,6 +101,10 @@ function checked(wire: Wire, vectors: unknown, count: number, dimensions: number
     if (!Array.isArray(vector) || !vector.every((part) => typeof part === 'number'))
       throw malformed(wire, 'answered with something else than numbers');
     if (vector.length !== wanted) throw malformed(wire, `answered with ${vector.length} numbers instead of ${wanted}`);
+    // The text is to blame as far as we know: the others of a batch go on without it.
+    const norm = Math.hypot(...(vector as number[]));
+    if (norm === 0 || !Number.isFinite(norm))
+      throw new AppError('provider_refused', { detail: `${wire.url} answered with a vector of length ${norm}, which points nowhere` });
   }
   return vectors as number[][];
 }

@@ -1,14 +1,17 @@
 import type { Memory } from '../contract/memory.ts';
 import type { AgentMemories } from '../core/agent-memories.ts';
+import { NOTE_ARCHIVE } from './agent-archive.ts';
 import type { Access } from './memory-store-access.ts';
 import { byOwner, measureMemories, selectMemories } from './memory-store-scope.ts';
 import { releaseSuperseded } from './memory-supersede.ts';
+import { dropPurgedWords } from './purged-words.ts';
 import { cachedStatement } from './sqlite.ts';
 
 /** Kept when an agent is purged: a session that runs may still end in order. */
 const KEPT_TABLES = ['memories', 'session_claims'];
 
-export function createAgentMemories({ db, clock, read, write }: Access): AgentMemories {
+export function createAgentMemories(access: Access): AgentMemories {
+  const { db, clock, read, write } = access;
   const counts = (agentId: string) => {
     const rows = measureMemories(
       db,
@@ -43,11 +46,12 @@ export function createAgentMemories({ db, clock, read, write }: Access): AgentMe
           version = version + 1, updated_at = ? WHERE agent_id = ? AND scope <> 'archived'`;
         const gone = newer(agentId);
         cachedStatement(db, archive).run(clock.now(), agentId);
+        cachedStatement(db, NOTE_ARCHIVE).run(agentId, clock.now());
         release(gone);
         return global + own;
       }),
-    purge: (agentId) =>
-      write(() => {
+    purge: async (agentId) => {
+      const count = await write(() => {
         const gone = newer(agentId);
         const owned = 'SELECT id FROM memories WHERE agent_id = ?';
         for (const table of ['memory_history', 'memory_feedback', 'session_memories', 'memory_sources', 'session_relevance'])
@@ -57,7 +61,10 @@ export function createAgentMemories({ db, clock, read, write }: Access): AgentMe
         const purged = Number(cachedStatement(db, 'DELETE FROM memories WHERE agent_id = ?').run(agentId).changes);
         release(gone);
         return purged;
-      }),
+      });
+      await dropPurgedWords(access);
+      return count;
+    },
   };
 }
 

@@ -1,8 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { SessionClaim } from '../contract/daemon.ts';
+import { DEFAULT_AGENT } from '../contract/ids.ts';
 import { isoTime } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
-import type { ClaimRequest, ClaimStore, RuntimePath } from '../core/memory-store.ts';
+import { type ClaimRequest, type ClaimStore, claimOf, type ReleaseOptions, type RuntimePath } from '../core/memory-store.ts';
 import type { Access } from './memory-store-access.ts';
 import { cachedStatement } from './sqlite.ts';
 
@@ -13,13 +14,14 @@ const CLAIMS_LISTED_MAX = 10_000;
 
 /** Claims of sessions on the table `session_claims`; who holds them on `claim_holders`, whose rows go with their claim. */
 export function createClaimStore({ db, clock, read, note }: Access): ClaimStore {
-  const live = (key: string): SessionClaim | undefined => {
-    const row = cachedStatement(db, 'SELECT * FROM session_claims WHERE key = ? AND expires_at > ?').get(key, clock.now());
-    return row && toClaim(row);
+  const live = (key: string): SessionClaim[] => {
+    const sql = 'SELECT * FROM session_claims WHERE key = ? AND expires_at > ? ORDER BY last_seen_at DESC, agent_id';
+    return cachedStatement(db, sql).all(key, clock.now()).map(toClaim);
   };
   return {
     take: (request, options) => note(() => takeClaim(db, live(request.key), request, options?.restart ?? false, clock.now())),
-    get: (key) => read(() => live(key)),
+    get: (key) => read(() => live(key)[0]),
+    under: (key) => read(() => live(key)),
     list: (agentId) =>
       read(() => {
         const sql = `SELECT * FROM session_claims WHERE expires_at > ?1 AND (?2 IS NULL OR agent_id = ?2)
@@ -28,12 +30,12 @@ export function createClaimStore({ db, clock, read, note }: Access): ClaimStore 
           .all(clock.now(), agentId ?? null)
           .map(toClaim);
       }),
-    release: (key, holder) => note(() => releaseClaim(db, key, holder)),
-    setBypass: (key, enabled) =>
+    release: (key, options = {}) => note(() => releaseClaim(db, key, options)),
+    setBypass: (key, enabled, agentId) =>
       note(() => {
-        const sql = 'UPDATE session_claims SET bypassed = ? WHERE key = ? AND expires_at > ?';
-        cachedStatement(db, sql).run(enabled ? 1 : 0, key, clock.now());
-        return live(key);
+        const sql = 'UPDATE session_claims SET bypassed = ?1 WHERE key = ?2 AND expires_at > ?3 AND (?4 IS NULL OR agent_id = ?4)';
+        cachedStatement(db, sql).run(enabled ? 1 : 0, key, clock.now(), agentId ?? null);
+        return live(key).find((claim) => agentId === undefined || claim.agentId === agentId);
       }),
     likelyParent: (child) =>
       read(() => {
@@ -44,8 +46,8 @@ export function createClaimStore({ db, clock, read, note }: Access): ClaimStore 
       }),
     expire: (limit) =>
       note(() => {
-        const sql = `DELETE FROM session_claims WHERE key IN
-          (SELECT key FROM session_claims WHERE expires_at <= ? ORDER BY expires_at LIMIT ?) RETURNING *`;
+        const sql = `DELETE FROM session_claims WHERE (key, agent_id) IN
+          (SELECT key, agent_id FROM session_claims WHERE expires_at <= ? ORDER BY expires_at LIMIT ?) RETURNING *`;
         const rows = cachedStatement(db, sql).all(clock.now(), limit).map(toClaim);
         return rows.sort((a, b) => a.expiresAt.localeCompare(b.expiresAt));
       }),
@@ -58,21 +60,27 @@ export function createClaimStore({ db, clock, read, note }: Access): ClaimStore 
   };
 }
 
-function takeClaim(db: DatabaseSync, held: SessionClaim | undefined, request: ClaimRequest, restart: boolean, nowMs: number): SessionClaim {
-  if (held && held.runtimePath !== request.runtimePath) {
+function takeClaim(db: DatabaseSync, live: readonly SessionClaim[], request: ClaimRequest, restart: boolean, nowMs: number): SessionClaim {
+  const other = live.find((claim) => claim.runtimePath !== request.runtimePath);
+  if (other) {
     // Clients of this API read exactly this sentence.
-    throw new AppError('session_claimed', { detail: `session claimed by ${held.runtimePath} path`, extra: { sessionKey: request.key } });
+    throw new AppError('session_claimed', { detail: `session claimed by ${other.runtimePath} path`, extra: { sessionKey: request.key } });
   }
+  const held = claimOf(live, request.agentId);
   // Before the new row: an expired claim of the same key must not leave its holders to the next one.
-  if (!held) cachedStatement(db, 'DELETE FROM session_claims WHERE key = ?').run(request.key);
+  cachedStatement(db, 'DELETE FROM session_claims WHERE key = ? AND expires_at <= ?').run(request.key, nowMs);
   const keep = restart ? undefined : held;
+  const agentId = keep?.agentId ?? request.agentId;
+  if (held && held.agentId !== agentId)
+    cachedStatement(db, 'UPDATE session_claims SET agent_id = ? WHERE key = ? AND agent_id = ?').run(agentId, request.key, held.agentId);
+  // Who does not say which of several sessions it is may be the one that is to be left alone.
+  const bypassed = held ? held.bypassed : request.agentId === DEFAULT_AGENT && live.some((claim) => claim.bypassed);
   const row = cachedStatement(
     db,
     // Not INSERT OR REPLACE: that deletes the row first, and its holders with it.
     `INSERT INTO session_claims (key, harness, runtime_path, agent_id, project, claimed_at, last_seen_at, expires_at, bypassed,
        parent_key, harness_agent_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-     ON CONFLICT (key) DO UPDATE SET harness = excluded.harness, runtime_path = excluded.runtime_path, agent_id = excluded.agent_id,
-       project = excluded.project, claimed_at = excluded.claimed_at, last_seen_at = excluded.last_seen_at,
+     ON CONFLICT (key, agent_id) DO UPDATE SET harness = excluded.harness, runtime_path = excluded.runtime_path, project = excluded.project, claimed_at = excluded.claimed_at, last_seen_at = excluded.last_seen_at,
        expires_at = excluded.expires_at, bypassed = excluded.bypassed, parent_key = excluded.parent_key,
        harness_agent_id = excluded.harness_agent_id, hidden = 0
      RETURNING *`,
@@ -80,27 +88,32 @@ function takeClaim(db: DatabaseSync, held: SessionClaim | undefined, request: Cl
     request.key,
     keep?.harness ?? request.harness,
     request.runtimePath,
-    keep?.agentId ?? request.agentId,
+    agentId,
     keep?.project ?? request.project ?? held?.project ?? null,
     held ? Date.parse(held.claimedAt) : nowMs,
     nowMs,
     nowMs + CLAIM_TTL_MS,
-    held?.bypassed ? 1 : 0,
+    bypassed ? 1 : 0,
     request.parentKey ?? held?.parentKey ?? null,
     request.harnessAgentId ?? held?.harnessAgentId ?? null,
   );
   if (request.holder !== undefined) {
-    cachedStatement(db, 'INSERT OR IGNORE INTO claim_holders (key, holder) VALUES (?, ?)').run(request.key, request.holder);
+    cachedStatement(db, 'INSERT OR IGNORE INTO claim_holders (key, claim_agent, holder) VALUES (?, ?, ?)').run(
+      request.key,
+      agentId,
+      request.holder,
+    );
   }
   return toClaim(row!);
 }
 
-function releaseClaim(db: DatabaseSync, key: string, holder: string | undefined): void {
-  if (holder !== undefined) {
-    cachedStatement(db, 'DELETE FROM claim_holders WHERE key = ? AND holder = ?').run(key, holder);
-    if (cachedStatement(db, 'SELECT 1 FROM claim_holders WHERE key = ? LIMIT 1').get(key)) return;
-  }
-  cachedStatement(db, 'DELETE FROM session_claims WHERE key = ?').run(key);
+function releaseClaim(db: DatabaseSync, key: string, options: ReleaseOptions): void {
+  const { holder, agentId } = { holder: options.holder ?? null, agentId: options.agentId ?? null };
+  const sql = 'DELETE FROM claim_holders WHERE key = ?1 AND holder = ?2 AND (?3 IS NULL OR claim_agent = ?3)';
+  if (holder !== null) cachedStatement(db, sql).run(key, holder, agentId);
+  const released = `DELETE FROM session_claims WHERE key = ?1 AND (?3 IS NULL OR agent_id = ?3)
+    AND (?2 IS NULL OR NOT EXISTS (SELECT 1 FROM claim_holders h WHERE h.key = ?1 AND h.claim_agent = session_claims.agent_id))`;
+  cachedStatement(db, released).run(key, holder, agentId);
 }
 
 function toClaim(row: Record<string, unknown>): SessionClaim {

@@ -97,7 +97,10 @@ function newTo(db: DatabaseSync, { agentId, sessionKey }: Listener, { afterSeq, 
 
 /** Number of the first message that was sent since the session began. */
 function firstSince(db: DatabaseSync, sessionKey: string, nowMs: number): number {
-  const claim = cachedStatement(db, 'SELECT claimed_at FROM session_claims WHERE key = ? AND expires_at > ?').get(sessionKey, nowMs);
+  const claim = cachedStatement(db, 'SELECT min(claimed_at) AS claimed_at FROM session_claims WHERE key = ? AND expires_at > ?').get(
+    sessionKey,
+    nowMs,
+  );
   const sql = 'SELECT seq FROM agent_messages WHERE created_at >= ? ORDER BY created_at, seq LIMIT 1';
   const first = cachedStatement(db, sql).get(Number(claim?.claimed_at ?? 0));
   return first === undefined ? boundsOf(db).head + 1 : Number(first.seq);

@@ -35,6 +35,7 @@ export function createPresenceStore({ db, clock, read, note }: Access): Presence
     hasAgent: (agentId) => read(() => countLive(db, { agentId }, clock.now()) > 0),
     announce: (draft) =>
       note(() => {
+        refuseTaken(find(draft.key), draft);
         announce(db, draft, clock.now());
         return find(draft.key)!;
       }),
@@ -74,6 +75,14 @@ function listPeers(db: DatabaseSync, filter: PeerFilter, nowMs: number): Presenc
   return cachedStatement(db, sql)
     .all(nowMs, nowMs - PRESENCE_TTL_MS, ...values)
     .map(toPresence);
+}
+
+/** Messages to a session go to whose it is, so it must not change hands while it lives. */
+function refuseTaken(held: Presence | undefined, { key, agentId }: PresenceDraft): void {
+  if (held === undefined || held.agentId === agentId) return;
+  throw new AppError('session_key_taken', {
+    detail: `sessionKey: ${JSON.stringify(key)} is a live session of another agent than ${agentId}; use another key, or remove that session first`,
+  });
 }
 
 function announce(db: DatabaseSync, draft: PresenceDraft, nowMs: number): void {

@@ -64,7 +64,7 @@ export function createJobStore({ db, clock, read, write }: Access): JobStore {
     release: (job) => write(() => held(`state = 'queued', attempts = attempts - 1, ${end}`, job)),
     retry: (id) => write(() => retryJob(db, id, clock.now())),
     list: (filter) => read(() => listJobs(db, filter)),
-    counts: () => read(() => countJobs(db)),
+    counts: (filter = {}) => read(() => countJobs(db, filter)),
     nextDueMs: () =>
       read(() => {
         const sql = `SELECT min(CASE state WHEN 'running' THEN lease_until ELSE due_at END) AS due FROM jobs
@@ -170,9 +170,10 @@ function listJobs(db: DatabaseSync, filter: JobFilter): Job[] {
   return cachedStatement(db, sql).all(state, kind, agentId, sessionKey, before, limit).map(toJob);
 }
 
-function countJobs(db: DatabaseSync): JobCounts {
+function countJobs(db: DatabaseSync, { agentId, sessionKey }: Pick<JobFilter, 'agentId' | 'sessionKey'>): JobCounts {
   const counts: JobCounts = { queued: 0, waiting: 0, running: 0, done: 0, dead: 0 };
-  for (const row of cachedStatement(db, 'SELECT state, count(*) AS n FROM jobs GROUP BY state').all()) {
+  const sql = `SELECT state, count(*) AS n FROM jobs WHERE (?1 IS NULL OR agent_id = ?1) AND (?2 IS NULL OR session_key = ?2) GROUP BY state`;
+  for (const row of cachedStatement(db, sql).all(agentId ?? null, sessionKey ?? null)) {
     counts[row.state as JobState] = Number(row.n);
   }
   return counts;

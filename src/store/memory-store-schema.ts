@@ -1,3 +1,5 @@
+import { agentArchiveMigration } from './agent-archive.ts';
+import { claimsByAgentMigration } from './claim-schema.ts';
 import { crossAgentMigration } from './cross-agent-schema.ts';
 import { documentMigration } from './document-schema.ts';
 import { recallMigration } from './memory-index-schema.ts';
@@ -141,4 +143,6 @@ export const memoryMigrations: readonly Migration[] = [
   recallMigration,
   crossAgentMigration,
   documentMigration,
+  agentArchiveMigration,
+  claimsByAgentMigration,
 ];

@@ -26,6 +26,7 @@ import { createSessionStore } from './memory-store-session.ts';
 import { byId, changeMemory, forgetMemory, insertMemory } from './memory-store-write.ts';
 import { createMemoryTransfer } from './memory-transfer.ts';
 import { createMemoryVectors, type MemoryVectors } from './memory-vectors.ts';
+import { dropPurgedWords } from './purged-words.ts';
 import { cachedStatement, closeDatabase, openDatabase } from './sqlite.ts';
 import { createTranscriptStores, type TranscriptStores } from './transcript-stores.ts';
 
@@ -65,7 +66,8 @@ export function openMemoryStores(
   policies: () => ReadPolicies = () => OPEN_POLICIES,
 ): OpenedMemoryStores {
   const db = openDatabase(path, { synchronous: 'NORMAL', migrations: memoryMigrations });
-  db.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+  // What is purged is overwritten, not only unlinked.
+  db.exec(`PRAGMA secure_delete = ON; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
   const begun = existing === undefined ? undefined : tryAdopt(db, existing, clock.now());
   const index = createMemoryIndex(db, policies);
   const access = createAccess(db, path, clock, index.refresh);
@@ -114,7 +116,12 @@ function createMemoryStore(access: Access, index: MemoryIndex, vectors: MemoryVe
     change: (reader, id, change, note) => write(() => changeMemory(db, reader, id, change, note, clock.now())),
     forget: (reader, id, note) => write(() => forgetMemory(db, reader, id, note, clock.now())),
     recover: (reader, id, note) => write(() => recoverMemory(db, reader, id, note, clock.now())),
-    purge: (limit) => write(() => purgeMemories(db, limit, clock.now())),
+    purge: async (limit) => {
+      const erased = await write(() => purgeMemories(db, limit, clock.now()));
+      // Once, behind the last of many.
+      if (erased > 0 && erased < limit) await dropPurgedWords(access);
+      return erased;
+    },
     indexStatus: () => index.status(),
     count: () => read(() => countMemories(db, index)),
   };

@@ -31,6 +31,8 @@ export interface MemoryVectors {
     model: VectorModel,
     vectors: readonly { readonly seq: number; readonly contentHash: string; readonly vector: ArrayLike<number> }[],
   ): Promise<void>;
+  /** Length of the vectors of this model that are kept; undefined while there is none. */
+  dimensions(model: Pick<VectorModel, 'provider' | 'model'>): Promise<number | undefined>;
   count(): Promise<number>;
 }
 
@@ -84,6 +86,7 @@ export function createMemoryVectors({ db, clock, read, write }: Access, index: M
           if (loaded?.key === keyOf(model)) loaded.bySeq.set(seq, bytes);
         }
       }),
+    dimensions: (model) => read(() => keptDimensions(db, model)),
     count: () => read(() => Number(cachedStatement(db, 'SELECT count(*) AS n FROM memory_vectors').get()?.n)),
   };
 }
@@ -110,6 +113,13 @@ function readVectors(db: DatabaseSync, { provider, model, dimensions }: VectorMo
   const sql = `SELECT v.seq, v.vector FROM memory_vectors v JOIN memories m ON m.seq = v.seq AND m.content_hash = v.content_hash
     WHERE v.seq > ? AND v.provider = ? AND v.model = ? AND v.dimensions = ? AND m.deleted_at IS NULL ORDER BY v.seq LIMIT ?`;
   return cachedStatement(db, sql).all(after, provider, model, dimensions, COMPARED_AT_ONCE);
+}
+
+/** A text that was refused has a vector of one number in place of its own. */
+function keptDimensions(db: DatabaseSync, { provider, model }: Pick<VectorModel, 'provider' | 'model'>): number | undefined {
+  const sql = 'SELECT dimensions FROM memory_vectors WHERE provider = ? AND model = ? AND dimensions > 1 ORDER BY seq LIMIT 1';
+  const row = cachedStatement(db, sql).get(provider, model);
+  return row && Number(row.dimensions);
 }
 
 function missingVectors(db: DatabaseSync, { provider, model }: Pick<VectorModel, 'provider' | 'model'>, limit: number): Unembedded[] {

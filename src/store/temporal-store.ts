@@ -10,6 +10,7 @@ import {
   SESSIONS_PER_ARC,
   type TemporalStore,
 } from '../core/temporal.ts';
+import { sinceArchived } from './agent-archive.ts';
 import type { Access } from './memory-store-access.ts';
 import { cachedStatement } from './sqlite.ts';
 import { matchAny } from './transcript-match.ts';
@@ -19,6 +20,15 @@ const CANDIDATES_MAX = 50;
 const DEPTHS: Readonly<Record<TemporalNode['kind'], number>> = { session: 0, compaction: 0, arc: 1, epoch: 2 };
 
 type Row = Record<string, unknown>;
+
+/**
+ * Nodes of one agent that are still to be told: what was forgotten, archived or purged as a memory is not told by its node either, and what
+ * was modified is told in its new words. The memory itself says so, hence a recovered one brings its node back.
+ */
+const TOLD = (alias: string): string => `${sinceArchived(`${alias}.agent_id`, `${alias}.created_at`)} AND (${alias}.memory_id IS NULL
+  OR EXISTS (SELECT 1 FROM memories m WHERE m.id = ${alias}.memory_id AND m.deleted_at IS NULL AND m.scope <> 'archived'))`;
+/** The words of the memory come last: of two columns with one name the last is the one that is read. */
+const NODE_COLUMNS = `n.*, coalesce((SELECT m.content FROM memories m WHERE m.id = n.memory_id), n.content) AS content`;
 
 /** The graph on the table `temporal_nodes`; an edge is the column `parent_id` of the child. */
 export function createTemporalStore({ db, clock, read, write }: Access): TemporalStore {
@@ -75,37 +85,42 @@ function findHeads(
   // CROSS JOIN keeps the order: hits first, then their rows.
   const from = match ? 'temporal_fts f CROSS JOIN temporal_nodes n ON n.seq = f.rowid AND temporal_fts MATCH ?5' : 'temporal_nodes n';
   const isHead = `NOT EXISTS (SELECT 1 FROM temporal_nodes newer WHERE newer.agent_id = n.agent_id AND newer.parent_id IS NULL
-    AND newer.depth = n.depth AND newer.session_key IS n.session_key AND newer.project IS n.project AND newer.seq > n.seq)`;
-  const sql = `SELECT n.* FROM ${from} WHERE n.agent_id = ?1 AND n.parent_id IS NULL AND (?2 IS NULL OR n.project IS NULL OR n.project = ?2)
-    AND (?3 IS NULL OR n.session_key IS NULL OR n.session_key <> ?3) AND ${isHead}
+    AND newer.depth = n.depth AND newer.session_key IS n.session_key AND newer.project IS n.project AND newer.seq > n.seq
+    AND ${TOLD('newer')})`;
+  const sql = `SELECT ${NODE_COLUMNS} FROM ${from} WHERE n.agent_id = ?1 AND n.parent_id IS NULL AND (?2 IS NULL OR n.project IS NULL OR n.project = ?2)
+    AND (?3 IS NULL OR n.session_key IS NULL OR n.session_key <> ?3) AND ${TOLD('n')} AND ${isHead}
     ORDER BY ${match ? 'bm25(temporal_fts), ' : ''}n.latest_at DESC, n.seq DESC LIMIT ?4`;
   const values = [agentId, project ?? null, notSessionKey ?? null, match ? CANDIDATES_MAX : limit];
   const rows = cachedStatement(db, sql).all(...values, ...(match ? [match.expression] : []));
   const hits = rows.map((row): NodeHit => ({ ...toNode(row), score: match ? match.coverage(String(row.content)) : 0 }));
-  // Stable: equal coverage keeps the order of bm25.
-  return hits.sort((a, b) => b.score - a.score).slice(0, limit);
+  // The index knows the words a modified memory had before: they are no hit. Stable: equal coverage keeps the order of bm25.
+  return hits
+    .filter((hit) => !match || hit.score > 0)
+    .sort((a, b) => b.score - a.score)
+    .slice(0, limit);
 }
 
 function listNodes(db: DatabaseSync, agentId: string, filter: NodeFilter & { limit: number; offset: number }) {
-  const where = `agent_id = ?1 AND (?2 IS NULL OR project = ?2) AND (?3 IS NULL OR session_key = ?3) AND (?4 IS NULL OR depth = ?4)
-    AND (?5 IS NULL OR parent_id = ?5)`;
+  const where = `n.agent_id = ?1 AND (?2 IS NULL OR n.project = ?2) AND (?3 IS NULL OR n.session_key = ?3) AND (?4 IS NULL OR n.depth = ?4)
+    AND (?5 IS NULL OR n.parent_id = ?5) AND ${TOLD('n')}`;
   const values = [agentId, filter.project ?? null, filter.sessionKey ?? null, filter.depth ?? null, filter.parentId ?? null];
-  const total = Number(cachedStatement(db, `SELECT count(*) AS n FROM temporal_nodes WHERE ${where}`).get(...values)?.n);
-  const sql = `SELECT n.*, (SELECT count(*) FROM temporal_nodes c WHERE c.parent_id = n.id) AS children FROM temporal_nodes n
-    WHERE ${where} ORDER BY latest_at DESC, seq DESC LIMIT ?6 OFFSET ?7`;
+  const total = Number(cachedStatement(db, `SELECT count(*) AS total FROM temporal_nodes n WHERE ${where}`).get(...values)?.total);
+  const sql = `SELECT ${NODE_COLUMNS}, (SELECT count(*) FROM temporal_nodes c WHERE c.parent_id = n.id AND ${TOLD('c')}) AS children FROM temporal_nodes n
+    WHERE ${where} ORDER BY n.latest_at DESC, n.seq DESC LIMIT ?6 OFFSET ?7`;
   const rows = cachedStatement(db, sql).all(...values, filter.limit, filter.offset);
   return { nodes: rows.map((row) => ({ ...toNode(row), childCount: Number(row.children) })), total };
 }
 
 /** Arcs before epochs: the lower depth first. */
 function findCondensable(db: DatabaseSync, agentId: string): Condensable | undefined {
-  const sql = `SELECT project, depth FROM temporal_nodes WHERE agent_id = ? AND parent_id IS NULL AND depth < 2
+  const sql = `SELECT project, depth FROM temporal_nodes n WHERE agent_id = ? AND parent_id IS NULL AND depth < 2 AND ${TOLD('n')}
     GROUP BY project, depth HAVING count(*) >= CASE depth WHEN 0 THEN ${SESSIONS_PER_ARC} ELSE ${ARCS_PER_EPOCH} END
     ORDER BY depth, min(seq) LIMIT 1`;
   const group = cachedStatement(db, sql).get(agentId);
   if (!group) return undefined;
   const depth = Number(group.depth);
-  const nodesSql = `SELECT * FROM temporal_nodes WHERE agent_id = ? AND parent_id IS NULL AND depth = ? AND project IS ? ORDER BY seq LIMIT ?`;
+  const nodesSql = `SELECT ${NODE_COLUMNS} FROM temporal_nodes n WHERE agent_id = ? AND parent_id IS NULL AND depth = ? AND project IS ?
+    AND ${TOLD('n')} ORDER BY seq LIMIT ?`;
   const nodes = cachedStatement(db, nodesSql).all(
     agentId,
     depth,

@@ -1,6 +1,7 @@
 import { isoTime } from '../core/clock.ts';
 import type { SessionLine, TranscriptTurn } from '../core/memory-store.ts';
 import { type KeptTurn, knownTurns, type TranscriptStore, type TurnHit, type TurnQuery, turnFingerprint } from '../core/transcript.ts';
+import { sinceArchived } from './agent-archive.ts';
 import type { Access } from './memory-store-access.ts';
 import { cachedStatement } from './sqlite.ts';
 import { matchAny } from './transcript-match.ts';
@@ -107,7 +108,7 @@ function searchTurns({ db }: Access, agentId: string, query: TurnQuery): TurnHit
   const inProject = `CROSS JOIN transcript_lines l ON l.agent_id = t.agent_id AND l.session_key = t.session_key AND l.project = ?3`;
   const best = `SELECT t.seq, bm25(transcript_fts) AS rank FROM transcript_fts f CROSS JOIN transcript_turns t ON t.seq = f.rowid
     ${query.project === undefined ? '' : inProject}
-    WHERE transcript_fts MATCH ?1 AND t.agent_id = ?2 AND (?4 IS NULL OR t.session_key = ?4)
+    WHERE transcript_fts MATCH ?1 AND t.agent_id = ?2 AND ${sinceArchived('t.agent_id', 't.stored_at')} AND (?4 IS NULL OR t.session_key = ?4)
       AND (?5 IS NULL OR t.session_key <> ?5) AND (?6 IS NULL OR instr(?6, ',' || t.role || ',') > 0)
     ORDER BY rank, t.seq DESC LIMIT ${CANDIDATES_MAX}`;
   const sql = `SELECT t.*, l.project FROM (${best}) best CROSS JOIN transcript_turns t ON t.seq = best.seq

@@ -35,7 +35,12 @@ export function createSpawnTool(spawn: SpawnSession): Tool {
       additionalProperties: false,
       properties: {
         prompt: { type: 'string', minLength: 1, maxLength: PROMPT_CHARS_MAX, description: 'The task, with all it takes to do it' },
-        agent: { type: 'string', minLength: 1, maxLength: 64, description: 'Agent that does it; your own when left out' },
+        agent: {
+          type: 'string',
+          minLength: 1,
+          maxLength: 64,
+          description: 'Agent that does it; your own when left out. Others only where the configuration allows them',
+        },
         model: { type: 'string', minLength: 1, maxLength: 256, description: 'Model that does it' },
         title: { type: 'string', maxLength: 512, description: 'Short name of the task' },
         wait: { type: 'boolean', description: 'false: answer at once with the id of the session and let it work' },

@@ -54,7 +54,10 @@ verifies(
     const prompt = 'where does the spare key behind the walnut clock hang?';
 
     const start = await hook('session-start', { sessionKey: 'silent' });
-    expect(start).toEqual({ inject: '', context: '', memories: [], sessionKey: 'silent', sessionId: 'silent', bypassed: true });
+    expect(start).toEqual({
+      ...{ identity: { name: '' }, memories: [], recentContext: '', inject: '', context: '' },
+      ...{ sessionKey: 'silent', sessionId: 'silent', bypassed: true },
+    });
     expect(await hook('user-prompt-submit', { sessionKey: 'silent', prompt })).toEqual({
       ...{ inject: '', memoryCount: 0, memories: [], strong: false, queryTerms: [], engine: 'none', bypassed: true },
     });
@@ -80,9 +83,9 @@ verifies(
       saved: false,
       bypassed: true,
     });
-    expect(await hook('compaction-complete', { sessionKey: 'mute', summary: 'Pelicans were discussed at length.' })).not.toHaveProperty(
-      'memoryId',
-    );
+    expect(await hook('compaction-complete', { sessionKey: 'mute', summary: 'Pelicans were discussed at length.' })).toEqual({
+      ...{ success: true, memoryId: '', bypassed: true },
+    });
     expect(await found('pelicans')).toEqual([]);
     await remember({ content: 'Otters live below the bridge.' });
     expect(await hook('recall', { sessionKey: 'mute', query: 'otters bridge' })).toEqual({

@@ -222,6 +222,10 @@ describe('a tool call', () => {
     for (let start = 0; start < 2; start += 1) {
       const daemon = await startSignet({ folder });
       expect(await mcp.call('diagnostics')).toMatchObject({ status: 'healthy' });
+      // What told the daemon to take any port that is free is no address.
+      const anyPort = await connectStdio({ SIGNET_PATH: folder, SIGNET_PORT: '0', SIGNET_HOST: '127.0.0.1', HOME: folder });
+      expect(await anyPort.call('diagnostics')).toMatchObject({ status: 'healthy' });
+      await anyPort.close();
       await daemon.close();
     }
     await mcp.close();

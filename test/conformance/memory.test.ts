@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createDaemonClient } from '../../src/client/daemon-client.ts';
 import { createMemoryTools } from '../../src/tools/memory-tools.ts';
 import { startCallbackServer } from '../helpers/callback-server.ts';
@@ -47,6 +47,22 @@ describe('the memory routes of the daemon', () => {
     const id = await remember({ content: 'Badgers dig under the orchard fence.' });
     const { body } = await daemon('POST', '/api/memory/recall', { query: 'orchard badgers' });
     expect(body).toMatchObject({ query: 'orchard badgers', count: 1, results: [{ id, content: 'Badgers dig under the orchard fence.' }] });
+  });
+
+  test('a limit is a number, and a date alone may say since when', async () => {
+    const recall = (fields: object) => daemon('POST', '/api/memory/recall', { query: 'well', ...fields });
+    for (const limit of [null, '', ' ', true, [], 'many', 1.5]) {
+      const { status, body } = await recall({ limit });
+      expect([status, body.code, body.detail]).toEqual([400, 'invalid_request', expect.stringMatching(/^limit /)]);
+    }
+    expect((await daemon('GET', '/api/memories?limit=')).status).toBe(400);
+    for (const limit of [undefined, 5, '5', -5, 0, 1_000_000_000]) expect((await recall({ limit })).status).toBe(200);
+
+    const id = await remember({ content: 'The gazebo was built of larch.', createdAt: '2020-01-01T00:00:00Z' });
+    const since = async (day: string): Promise<string[]> =>
+      (await recall({ query: 'gazebo larch', since: day })).body.results.map((memory: { id: string }) => memory.id);
+    expect([await since('2020-01-01'), await since('2020-01-02')]).toEqual([[id], []]);
+    expect(await recall({ since: '2020-13-01' })).toMatchObject({ status: 400, body: { detail: expect.stringContaining('since') } });
   });
 
   verifies(['memory.modify.endpoint', 'runtime.parity.modify'], async () => {

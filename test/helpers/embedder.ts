@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 
 /** What the next requests meet; `ok` unless said otherwise. */
-export type EmbedderMood = 'ok' | 'down' | 'slow' | 'short' | 'nonsense' | 'refusing';
+export type EmbedderMood = 'ok' | 'down' | 'slow' | 'short' | 'nonsense' | 'refusing' | 'flat' | 'endless';
 
 export interface TestEmbedder {
   /** OpenAI-compatible, `/v1` included; Ollama's own API stands beside it, without `/v1`. */
@@ -62,6 +62,8 @@ function answer(response: ServerResponse, mood: EmbedderMood, texts: readonly st
   else if (mood === 'slow') setTimeout(() => response.destroy(), SLOW_MS).unref();
   else if (mood === 'nonsense') response.end('<html>hello</html>');
   else if (isRefused) response.writeHead(400).end('this text cannot be read');
+  else if (mood === 'flat') response.end(JSON.stringify(wrap(texts.map(() => Array<number>(DIMENSIONS).fill(0)))));
+  else if (mood === 'endless') response.end(JSON.stringify(wrap(texts.map(() => Array<number>(DIMENSIONS).fill(Number.MAX_VALUE)))));
   else response.end(JSON.stringify(wrap(texts.map((text) => vectorOf(text).slice(0, mood === 'short' ? 2 : DIMENSIONS)))));
 }
 

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
@@ -200,6 +200,38 @@ describe('DELETE /api/agents/:name', () => {
     await daemon.post('/api/agents', { name: 'dot' });
     await remember(daemon, 'The harbour is deep, thinks dot.', { agentId: 'dot', idempotencyKey: 'k' });
     expect((await daemon.call('DELETE', '/api/agents/dot')).body.archived).toBe(1);
+  });
+
+  test('after a purge no file in data/ holds the words, not those of the search index either', async () => {
+    const daemon = await serveDaemon({ files: WORKSPACE });
+    for (let at = 0; at < 300; at += 1)
+      await remember(daemon, `zyxwut${at} qponmlk of dot ${'and so on '.repeat(at % 30)}`, { agentId: 'dot' });
+    await remember(daemon, 'A pelican of rose.', { agentId: 'rose' });
+    const gone = await remember(daemon, 'Forgotten vutsrqp.', { agentId: 'dot' });
+    await daemon.call('DELETE', `/api/memory/${gone}?reason=test`);
+    const holding = (word: string) =>
+      readdirSync(join(daemon.folder, 'data')).filter((file) => readFileSync(join(daemon.folder, 'data', file)).includes(word));
+    await daemon.restart();
+    expect(holding('qponmlk')).toContain('memory.db');
+    expect((await daemon.call('DELETE', '/api/agents/dot?purge=true')).body.purged).toBe(301);
+    const words = ['zyxwut', 'qponmlk', 'vutsrqp'];
+    expect(words.flatMap(holding)).toEqual([]);
+    await daemon.restart();
+    expect(words.flatMap(holding)).toEqual([]);
+    expect(await found(daemon, 'pelican')).toEqual(['A pelican of rose.']);
+  });
+
+  test('purge revokes the tokens of the agent and no others', async () => {
+    const daemon = await serveDaemon({ files: WORKSPACE });
+    const make = async (name: string, agent?: string) =>
+      (await daemon.post('/api/tokens', { name, role: 'agent', agent, expiresInDays: null })).body.id;
+    const ids = [await make('dot 1', 'dot'), await make('dot 2', 'dot'), await make('rose', 'rose'), await make('any')];
+    expect(ids).toEqual(ids.map(() => expect.any(String)));
+    const valid = async () => (await daemon.get('/api/tokens')).body.tokens.map(({ name }: { name: string }) => name);
+    await daemon.call('DELETE', '/api/agents/rose');
+    expect(await valid()).toHaveLength(4);
+    await daemon.call('DELETE', '/api/agents/dot?purge=true');
+    expect(await valid()).toEqual(['rose', 'any']);
   });
 
   test('purge deletes memories, what sessions left behind, and the folder, also of an agent removed before', async () => {

@@ -7,7 +7,7 @@ import { type AuthRig, startGuarded } from '../helpers/auth-rig.ts';
 
 /** Operations a token for one agent may use without naming it: they show nothing of any agent. A new operation is in here or names one. */
 const NEUTRAL = [
-  'daemonHealth daemonStatus daemonOpenapi whoami listAgents runtimeConfig hookSynthesisConfig',
+  'daemonHealth daemonOpenapi whoami listAgents runtimeConfig hookSynthesisConfig',
   'health healthLive healthReady info runtimeOpenapi listProviders providerStatus listModels',
   'listMachines machineGraph machineMermaid listRuntimeAgents listTools socket',
 ].flatMap((line) => line.split(' '));

@@ -60,9 +60,12 @@ test('a change that needs a restart is said in the log and in the answer, and do
 });
 
 test('a file that is not valid is reported with its place and leaves in force what was', async () => {
-  const { config, write } = await serve();
+  const { daemon, config, write } = await serve();
   write('hooks:\n  sessionStart: { recallLimt: 3 }\n');
   await expect.poll(async () => (await config()).fault, { timeout: 10_000 }).toMatch(/^agent\.yaml:2:\d+ .*did you mean "recallLimit"/);
+  const { fault, problems } = await config();
+  expect(problems).toEqual([fault]);
+  expect((await daemon.get('/api/status')).body.config.problems).toEqual([fault]);
   expect((await config()).config.hooks.sessionStart.recallLimit).toBe(1);
   write(YAML.replace('recallLimit: 1', 'recallLimit: 2'));
   await expect.poll(async () => (await config()).config.hooks.sessionStart.recallLimit, { timeout: 10_000 }).toBe(2);

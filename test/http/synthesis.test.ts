@@ -133,7 +133,9 @@ test('what cannot be MEMORY.md is refused, and the old one stands', async () => 
   for (const content of ['', '  \n', '{"summary": "x"}', '[1]', '```json\n{"a": 1}\n```', 'x'.repeat(200_001)]) {
     expect(await complete(signet, { content })).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
   }
-  expect(await complete(signet, {})).toMatchObject({ status: 400 });
+  expect(await complete(signet, {})).toMatchObject({ status: 400, body: { detail: 'content is required' } });
+  const long = (await complete(signet, { content: 'x'.repeat(200_001) })).body;
+  expect(long.detail).toBe('content must be at most 200000 characters, the longest MEMORY.md');
   expect(await complete(signet, { content: 'from an older prompt', generation: 0 })).toMatchObject({
     status: 409,
     body: { code: 'version_conflict' },
@@ -166,10 +168,11 @@ verifies(['hooks.synthesis.lease', 'hooks.synthesis.lease.busy'], async () => {
   const held = await model.next();
   expect(jobKindOf(held.request)).toBe('synthesis');
 
-  // While the daemon's own worker writes, a harness is put off, and told for how long at most.
+  // While the daemon's own worker writes, a harness is put off, for a moment and not for the whole lease.
   const busy = await complete(signet, { content: 'from a harness' });
   expect(busy).toMatchObject({ status: 409, body: { code: 'synthesis_busy', retryAfterMs: expect.any(Number) } });
   expect(busy.body.retryAfterMs).toBeGreaterThan(0);
+  expect(busy.body.retryAfterMs).toBeLessThanOrEqual(5_000);
   expect((await call('GET', `${signet.daemonUrl}/api/synthesis/status`)).body.running).toBe(true);
   expect(memoryFile(signet)).toContain('before');
 

@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { afterEach, expect, test } from 'vitest';
 import { type Answer, call, hooksOf } from '../conformance/calls.ts';
 import { verifies } from '../conformance/verifies.ts';
@@ -112,6 +113,43 @@ verifies('hooks.compaction-complete.artifact', async () => {
   expect((await get(signet, '/api/sessions/summaries?sessionKey=c&agentId=dot')).body.total).toBe(0);
 });
 
+test('a forgotten summary is told nowhere, a recovered one again, a modified one in its new words', async () => {
+  const { hook, ...signet } = await start();
+  const told = async (words: string) => ({
+    prompt: (await hook('user-prompt-submit', { sessionKey: 'now', prompt: `what about the ${words}?` })).inject.includes(words),
+    synthesis: (await call('POST', `${signet.daemonUrl}/api/hooks/synthesis`, {})).body.prompt.includes(words),
+    listed: (await get(signet, '/api/sessions/summaries')).body.summaries.some((node: { content: string }) => node.content.includes(words)),
+  });
+  const everywhere = (value: boolean) => ({ prompt: value, synthesis: value, listed: value });
+  const { memoryId } = await hook('compaction-complete', { sessionKey: 'a', summary: 'We keep the wooden giraffe in the cellar.' });
+  const path = `${signet.daemonUrl}/api/memory/${memoryId}`;
+  await call('DELETE', path, { reason: 'not true' });
+  expect(await told('wooden giraffe')).toEqual(everywhere(false));
+  expect((await get(signet, '/api/sessions/summaries')).body.total).toBe(0);
+
+  expect((await call('POST', `${path}/recover`, { reason: 'true after all' })).status).toBe(200);
+  expect(await told('wooden giraffe')).toEqual(everywhere(true));
+  await call('PATCH', path, { content: 'We keep the marble ostrich in the attic.', reason: 'corrected' });
+  expect(await told('marble ostrich')).toEqual(everywhere(true));
+  expect(await told('wooden giraffe')).toEqual(everywhere(false));
+});
+
+test('what an archived agent left behind is not told, and one set up anew under its name starts anew', async () => {
+  const { hook, ...signet } = await start();
+  const own = { agentId: 'dot', harness: 'test' };
+  const ask = () => hook('user-prompt-submit', { sessionKey: 'now', agentId: 'dot', prompt: 'what about the brass telescope?' });
+  const create = () => call('POST', `${signet.daemonUrl}/api/agents`, { name: 'dot' });
+  await create();
+  await hook('session-end', { ...own, sessionKey: 'old', transcript: said('The brass telescope stands at the window.') });
+  await hook('compaction-complete', { ...own, sessionKey: 'old', summary: 'The brass telescope was cleaned.' });
+  expect((await call('DELETE', `${signet.daemonUrl}/api/agents/dot`)).status).toBe(200);
+  await create();
+  expect((await ask()).inject).not.toMatch(/telescope (?:stands|was)/);
+  expect((await get(signet, '/api/sessions/summaries?agentId=dot')).body.total).toBe(0);
+  await hook('session-end', { ...own, sessionKey: 'new', transcript: said('The brass telescope was sold in May.') });
+  expect((await ask()).inject).toContain('sold in May');
+});
+
 verifies(
   ['hooks.user-prompt-submit.order.structured', 'hooks.user-prompt-submit.order.temporal', 'hooks.user-prompt-submit.order.transcript'],
   async () => {
@@ -131,7 +169,11 @@ verifies(
       sessionKey: 'earlier',
       summary: 'The copper kettle from Lisbon went to repair.',
     });
-    await call('DELETE', `${signet.daemonUrl}/api/memory/${memoryId}`, { reason: 'only the thread shall speak' });
+    // A summary that background work wrote has no memory of its own: only the thread speaks.
+    const db = new DatabaseSync(join(signet.folder, 'data', 'memory.db'));
+    db.exec('UPDATE temporal_nodes SET memory_id = NULL');
+    db.close();
+    await call('DELETE', `${signet.daemonUrl}/api/memory/${memoryId}`, { reason: 'told by its thread' });
     const second = await ask();
     expect(second).toMatchObject({ engine: 'temporal', strong: false, memoryCount: 0 });
     expect(second.inject).toMatch(/Summaries of earlier sessions[\s\S]*- The copper kettle from Lisbon went to repair\. \(compaction, /);
@@ -202,4 +244,26 @@ test('with extraction switched off turns are kept and nothing is queued', async 
     transcript: { stored: 2 },
   });
   expect((await get(signet, '/api/jobs')).body.jobs).toEqual([]);
+});
+
+test('a key that was said reaches no inject and no checkpoint; the raw turn stays', async () => {
+  const { hook, ...signet } = await start();
+  const key = `sk-ant-api03-${'x1Y2'.repeat(10)}`;
+  const turns = said(`the heron service uses the key ${key}`);
+  await hook('session-end', { sessionKey: 'k', transcript: turns });
+  const asked = await hook('user-prompt-submit', { sessionKey: 'other', prompt: 'what does the heron service use?' });
+  expect(asked).toMatchObject({ engine: 'transcript', inject: expect.stringContaining('heron service uses the key [redacted]') });
+  const { inject } = await hook('session-start', { sessionKey: 'k', resume: true });
+  expect(inject).toContain('Where The Last Session Ended');
+  expect(asked.inject + inject).not.toContain('api03');
+
+  await hook('compaction-complete', { sessionKey: 'k', summary: `The heron service has ${key}.` });
+  expect((await hook('session-start', { sessionKey: 'k', resume: true })).inject).toMatch(
+    /Checkpoint\n+> The heron service has \[redacted/,
+  );
+  const { summaryPrompt } = await hook('pre-compaction', { sessionKey: 'k', sessionContext: `it said ${key}` });
+  expect(summaryPrompt).toContain('it said [redacted]');
+  const { body } = await call('POST', `${signet.daemonUrl}/api/hooks/synthesis`, {});
+  expect(body.prompt).not.toContain('api03');
+  expect((await get(signet, '/api/sessions/k/transcript')).body.turns).toMatchObject(turns);
 });

@@ -149,3 +149,10 @@ agents:
     expect(problemsOf(bomb.join('\n'))).toMatchObject([{ pointer: '' }]);
   });
 });
+
+test('a policy of groups without a group is told of, and stays valid', () => {
+  const roster = 'agents: { roster: [{ name: dot, read_policy: group }, { name: rose, read_policy: group, policy_group: crew }] }';
+  expect(readAgentYaml(tempFolder({ 'agent.yaml': roster })).problems).toEqual([
+    'agent.yaml: agent "dot": read_policy "group" without policy_group: it sees its own memories alone; name a group, or say isolated',
+  ]);
+});

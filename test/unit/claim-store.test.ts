@@ -1,7 +1,10 @@
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { daemonOperations as ops } from '../../src/contract/daemon.ts';
 import { openMemoryStores } from '../../src/store/memory-store.ts';
-import { START_MS, tempFolder } from '../helpers/daemon-fixture.ts';
+import { memoryMigrations } from '../../src/store/memory-store-schema.ts';
+import { closeDatabase, openDatabase } from '../../src/store/sqlite.ts';
+import { START_MS, startDaemon, tempFolder } from '../helpers/daemon-fixture.ts';
 
 const HOUR_MS = 3_600_000;
 const request = { key: 'k', runtimePath: 'plugin', harness: 'openclaw', agentId: 'default' } as const;
@@ -69,11 +72,11 @@ test('a claim, and its bypass, stays until the last holder has left', async () =
   await before.claims.setBypass('k', true);
   before.close();
   const { claims } = open(folder);
-  await claims.release('k', 'one');
-  await claims.release('k', 'one');
-  await claims.release('k', 'stranger');
+  await claims.release('k', { holder: 'one' });
+  await claims.release('k', { holder: 'one' });
+  await claims.release('k', { holder: 'stranger' });
   expect(await claims.take({ ...request, holder: 'two' })).toMatchObject({ bypassed: true });
-  await claims.release('k', 'two');
+  await claims.release('k', { holder: 'two' });
   expect((await claims.list()).map((claim) => claim.key)).toEqual(['l']);
 });
 
@@ -84,7 +87,7 @@ test('a release without a holder ends the claim for all of them', async () => {
   await claims.release('k');
   expect(await claims.get('k')).toBeUndefined();
   await claims.take({ ...request, holder: 'two' });
-  await claims.release('k', 'two');
+  await claims.release('k', { holder: 'two' });
   expect(await claims.get('k')).toBeUndefined();
 });
 
@@ -93,7 +96,7 @@ test('holders of an expired claim do not hold the next one', async () => {
   await claims.take({ ...request, holder: 'one' });
   clock.ms += 4 * HOUR_MS;
   await claims.take({ ...request, holder: 'two' });
-  await claims.release('k', 'two');
+  await claims.release('k', { holder: 'two' });
   expect(await claims.get('k')).toBeUndefined();
 });
 
@@ -104,6 +107,26 @@ test('lists newest first, by agent if asked', async () => {
   await claims.take({ ...request, key: 'l', agentId: 'dot' });
   expect((await claims.list()).map((claim) => claim.key)).toEqual(['l', 'k']);
   expect((await claims.list('dot')).map((claim) => claim.key)).toEqual(['l']);
+});
+
+test('one key of two agents is two claims; who names no agent has a third one as soon as there are two', async () => {
+  const { claims } = open();
+  const take = (agentId: string, options = {}) => claims.take({ ...request, agentId, holder: agentId }, options);
+  expect(await take('rose')).toMatchObject({ agentId: 'rose' });
+  expect(await take('default')).toMatchObject({ agentId: 'rose' });
+  expect(await take('dot', { restart: true })).toMatchObject({ agentId: 'dot', bypassed: false });
+  await claims.setBypass('k', true, 'dot');
+  expect(await take('rose')).toMatchObject({ agentId: 'rose', bypassed: false });
+  expect(await take('default')).toMatchObject({ agentId: 'default', bypassed: true });
+  expect((await claims.under('k')).map((claim) => claim.agentId).sort()).toEqual(['default', 'dot', 'rose']);
+  await claims.release('k', { agentId: 'rose' });
+  await claims.release('k', { agentId: 'dot', holder: 'dot' });
+  expect((await claims.under('k')).map((claim) => claim.agentId)).toEqual(['default']);
+  await expect(claims.take({ ...request, agentId: 'kim', runtimePath: 'legacy' })).rejects.toMatchObject({ code: 'session_claimed' });
+  // A session that says its name later is the same session, holders and all.
+  expect(await take('kim', { restart: true })).toMatchObject({ agentId: 'kim', bypassed: true });
+  await claims.release('k', { holder: 'kim' });
+  expect((await claims.under('k')).map((claim) => claim.agentId)).toEqual(['kim']);
 });
 
 test('the same key of two agents is two lines', async () => {
@@ -132,4 +155,39 @@ test('injected memories are known for the turns asked for', async () => {
   expect(await sessions.recordHits(line, hit('c'))).toBe(3);
   expect([...(await sessions.recentlyInjected(line, 3))].sort()).toEqual(['a', 'c']);
   expect([...(await sessions.recentlyInjected(line, 2))]).toEqual(['c']);
+});
+
+test('claims of an older database go on, each with its holders', async () => {
+  const folder = tempFolder();
+  const before = memoryMigrations.findIndex(({ name }) => name === 'session claims by key and agent');
+  const old = openDatabase(join(folder, 'memory.db'), { synchronous: 'NORMAL', migrations: memoryMigrations.slice(0, before) });
+  old.exec(`INSERT INTO session_claims (key, harness, runtime_path, agent_id, claimed_at, last_seen_at, expires_at, bypassed)
+    VALUES ('k', 'h', 'plugin', 'rose', ${START_MS}, ${START_MS}, ${START_MS + HOUR_MS}, 1);
+    INSERT INTO claim_holders (key, holder) VALUES ('k', 'one'), ('k', 'two')`);
+  closeDatabase(old);
+  const { claims } = open(folder);
+  expect(await claims.under('k')).toMatchObject([{ key: 'k', agentId: 'rose', bypassed: true }]);
+  await claims.release('k', { holder: 'one' });
+  expect(await claims.get('k')).toBeDefined();
+  await claims.release('k', { holder: 'two' });
+  expect(await claims.get('k')).toBeUndefined();
+});
+
+test('two agents under one key stay apart, and who names neither reads and writes as nobody', async () => {
+  const daemon = startDaemon();
+  for (const agentId of ['rose', 'dot']) {
+    await daemon.call(ops.remember, { content: `the copper kettle of ${agentId}`, agentId, scope: 'private' });
+    await daemon.call(ops.hookSessionStart, { sessionKey: 'main', agentId });
+  }
+  const asked = async (agentId?: string) =>
+    (await daemon.call(ops.hookRecall, { sessionKey: 'main', agentId, query: 'copper kettle' })).results.map(({ content }) => content);
+  expect(await asked('rose')).toEqual(['the copper kettle of rose']);
+  expect(await asked('dot')).toEqual(['the copper kettle of dot']);
+  expect(await asked()).toEqual([]);
+  await daemon.call(ops.hookSessionEnd, { sessionKey: 'main', transcript: [{ role: 'user', content: 'said by rose' }] });
+  for (const agentId of ['rose', 'dot'])
+    await expect(daemon.call(ops.getTranscript, { key: 'main', agentId })).rejects.toMatchObject({ code: 'transcript_not_found' });
+  // Each ends its own claim; the one that is left is found by the key alone.
+  await daemon.call(ops.hookSessionEnd, { sessionKey: 'main', agentId: 'rose' });
+  expect(await asked()).toEqual(['the copper kettle of dot']);
 });

@@ -99,3 +99,17 @@ test(
   },
   PROCESS_TIMEOUT_MS,
 );
+
+test(
+  'ends quietly when nobody reads what it prints any more',
+  async () => {
+    const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+    const child = spawn(process.execPath, [main, '--help'], { env: { PATH: process.env.PATH }, stdio: ['ignore', 'pipe', 'pipe'] });
+    child.stdout.destroy();
+    let err = '';
+    child.stderr.on('data', (chunk) => (err += chunk));
+    const [code, signal] = await once(child, 'close');
+    expect({ code, signal, err }).toEqual({ code: 0, signal: null, err: '' });
+  },
+  PROCESS_TIMEOUT_MS,
+);

@@ -91,6 +91,7 @@ describe('presence', () => {
     daemon.clock.ms += 1_000;
     const again = await announce({ session_key: 'x1', agent_id: 'dot' });
     expect(again.presence).toMatchObject({ startedAt: '2025-03-03T12:00:00.000Z', lastSeenAt: '2025-03-03T12:00:01.000Z' });
+    await expect(announce({ sessionKey: 'session:x1', agentId: 'rose' })).rejects.toMatchObject({ code: 'session_key_taken' });
     const unnamed = (await announce({ agentId: 'rose' })).presence;
     expect(unnamed).not.toHaveProperty('sessionKey');
     expect((await announce({ agentId: 'rose' })).presence.key).toBe(unnamed.key);
@@ -101,6 +102,17 @@ describe('presence', () => {
     expect(await peers()).toEqual([unnamed.key]);
     daemon.clock.ms += 4 * HOUR_MS;
     expect(await peers()).toEqual([]);
+  });
+
+  test('a live session is not taken over by another agent; one that has gone is', async () => {
+    const { daemon, begin } = startPeers();
+    const announce = (agentId: string, sessionKey: string) =>
+      daemon.call(ops.announcePresence, { harness: 'desk', agentId, sessionKey }).then(({ presence }) => presence.agentId);
+    await begin('d1', 'dot');
+    expect(await announce('dot', 'x1')).toBe('dot');
+    for (const key of ['d1', 'x1']) await expect(announce('rose', key)).rejects.toMatchObject({ code: 'session_key_taken' });
+    daemon.clock.ms += 4 * HOUR_MS;
+    expect(await announce('rose', 'x1')).toBe('rose');
   });
 
   test('a session of hooks that said goodbye is back with its next hook', async () => {

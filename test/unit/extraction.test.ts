@@ -119,3 +119,18 @@ test('what looks like a secret does not get into what is made of a transcript', 
   expect(redactSecrets(text)).not.toMatch(/abcdef|hunter22|api03/);
   expect(redactSecrets('the token count of this sentence')).toBe('the token count of this sentence');
 });
+
+test('what a model is asked holds no secret of a turn, cut or whole', () => {
+  const key = `sk-ant-api03-${'x1Y2'.repeat(10)}`;
+  const turn = { number: 1, role: 'user', content: `my key is ${key}` };
+  expect(extractionPrompt([turn], [], AT_MS)).not.toContain('api03');
+  // The cut falls into the key.
+  const tool = { number: 2, role: 'tool', content: `${'w '.repeat(190)}${key}` };
+  expect(extractionPrompt([tool], [], AT_MS)).not.toContain('api03');
+});
+
+test('a long run of words that look like names of secrets is searched in little time', () => {
+  const begun = performance.now();
+  redactSecrets('token-'.repeat(30_000));
+  expect(performance.now() - begun).toBeLessThan(5_000);
+});

@@ -9,7 +9,11 @@ const plugin = { headers: { 'x-signet-runtime-path': 'plugin' } };
 
 /** The seven hooks with a body each, and what a silent one answers. */
 const hooks = [
-  [ops.hookSessionStart, {}, { inject: '', context: '', memories: [], sessionKey: key, sessionId: key }],
+  [
+    ops.hookSessionStart,
+    {},
+    { identity: { name: '' }, memories: [], recentContext: '', inject: '', context: '', sessionKey: key, sessionId: key },
+  ],
   [
     ops.hookUserPromptSubmit,
     { userMessage: 'tea' },
@@ -19,7 +23,7 @@ const hooks = [
   [ops.hookRemember, { content: 'likes cake' }, { saved: false, success: true, id: '', memories: [] }],
   [ops.hookRecall, { query: 'tea' }, { results: [], memories: [], count: 0, message: '', strong: false, method: 'none' }],
   [ops.hookPreCompaction, {}, { summaryPrompt: '', guidelines: '', instructions: '' }],
-  [ops.hookCompactionComplete, { summary: 'we spoke of tea' }, { success: true }],
+  [ops.hookCompactionComplete, { summary: 'we spoke of tea' }, { success: true, memoryId: '' }],
 ] as const;
 
 async function contents(daemon: TestDaemon, query = 'tea cake spoke', agentId?: string): Promise<string[]> {

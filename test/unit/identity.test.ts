@@ -46,6 +46,51 @@ test('personality of the roster is the soul, as long as it stays in the workspac
   expect(soul('../../../../../etc/passwd')).toBe('root');
 });
 
+test.each(['.secrets/key', '.daemon/tokens.json', 'data/notes.md', 'link.md', 'folder/key', './souls/../.secrets/key'])(
+  'personality %s is not read: keys and data are no text for a model',
+  (personality) => {
+    const secret = 'k3y-of-the-vault';
+    const folder = tempFolder({
+      'SOUL.md': 'root',
+      '.secrets/key': secret,
+      '.daemon/tokens.json': secret,
+      'data/notes.md': secret,
+      'souls/a': '',
+    });
+    symlinkSync(join('.secrets', 'key'), join(folder, 'link.md'));
+    symlinkSync('.secrets', join(folder, 'folder'));
+    const roster = AgentYaml.parse({ agents: { roster: [{ name: 'dot', personality }] } });
+    const dot = loadIdentity({ folder, config: roster }, 'dot');
+    expect(dot.files).toEqual({ 'SOUL.md': 'root' });
+    expect(dot.warnings).toEqual([`personality ${personality} leads into one of .daemon, .secrets, data: it is not read`]);
+  },
+);
+
+test('SOUL.md that is a link to the key, or to a folder of keys that lies elsewhere, is not read', () => {
+  const folder = tempFolder({ 'private/key': 'k3y', 'agents/dot/x': '' });
+  symlinkSync('private', join(folder, '.secrets'));
+  symlinkSync(join(folder, '.secrets', 'key'), join(folder, 'SOUL.md'));
+  symlinkSync(join(folder, 'private', 'key'), join(folder, 'agents', 'dot', 'SOUL.md'));
+  const dot = loadIdentity({ folder, config }, 'dot');
+  expect(dot.files).toEqual({});
+  expect(dot.warnings).toEqual([
+    `${join('agents', 'dot', 'SOUL.md')} leads into one of .daemon, .secrets, data: it is not read`,
+    'SOUL.md leads into one of .daemon, .secrets, data: it is not read',
+  ]);
+});
+
+test.each([
+  ['souls/none.md', 'is no file with text'],
+  ['souls/blank.md', 'is no file with text'],
+  ['souls', 'is no file with text'],
+  ['../elsewhere.md', 'leads out of the workspace: it is not read'],
+])('personality %s is told of, and the next soul counts', (personality, problem) => {
+  const folder = tempFolder({ 'SOUL.md': 'root', 'souls/blank.md': ' \n' });
+  const roster = AgentYaml.parse({ agents: { roster: [{ name: 'dot', personality }] } });
+  const { files, warnings } = loadIdentity({ folder, config: roster }, 'dot');
+  expect([files['SOUL.md'], warnings]).toEqual(['root', [`personality ${personality} ${problem}`]]);
+});
+
 test.each(['..', '../x', 'a/b', 'A', '', '.hidden', 'x'.repeat(65), 'a\0b'])('%j is no agent', (name) => {
   expect(() => loadIdentity({ folder: tempFolder(), config }, name)).toThrow(expect.objectContaining({ code: 'invalid_request' }));
 });

@@ -7,9 +7,11 @@ import { type MemoryDraft, scopeOf } from '../../src/core/memory-store.ts';
 import { createMeaning } from '../../src/daemon/memory-meaning.ts';
 import { createEmbedder } from '../../src/providers/embedder.ts';
 import { openMemoryStores } from '../../src/store/memory-store.ts';
+import { hooksOf } from '../conformance/calls.ts';
 import { verifies } from '../conformance/verifies.ts';
 import { START_MS, tempFolder } from '../helpers/daemon-fixture.ts';
 import { startEmbedder } from '../helpers/embedder.ts';
+import { startSignet } from '../helpers/signet.ts';
 
 const POLL_MS = 20;
 const DEADLINE_MS = 20_000;
@@ -58,7 +60,7 @@ for (const provider of ['openai-compatible', 'ollama'] as const) {
   });
 }
 
-test.each(['down', 'slow', 'short', 'nonsense'] as const)(
+test.each(['down', 'slow', 'short', 'nonsense', 'flat', 'endless'] as const)(
   'an embedder that is %s means words alone, with the reason, never an error',
   async (mood) => {
     const { memories, embedder } = await open({ dimensions: 4 });
@@ -69,6 +71,35 @@ test.each(['down', 'slow', 'short', 'nonsense'] as const)(
     expect(found.results.map((memory) => memory.content)).toEqual(['the beverage list is on the fridge']);
   },
 );
+
+test('vectors of another length than those that are kept count as a fault, also after a restart', async () => {
+  const folder = tempFolder();
+  const first = await open({}, folder);
+  await first.memories.remember(draft('the beverage list is on the fridge'));
+  first.meaning.start();
+  await until(async () => (await first.vectors.count()) === 1);
+  expect(await first.memories.recall(reader, ask)).toMatchObject({ method: 'hybrid' });
+  const { memories, embedder } = await open({}, folder);
+  embedder.mood = 'short';
+  expect(await memories.recall(reader, ask)).toMatchObject({
+    method: 'keyword',
+    degraded: expect.stringContaining('answered with 2 numbers, and the vectors of memories have 4'),
+  });
+  embedder.mood = 'ok';
+  expect(await memories.recall(reader, ask)).not.toHaveProperty('degraded');
+});
+
+test('the prompt hook says like recall that it went by words alone', async () => {
+  const embedder = await startEmbedder();
+  embedder.mood = 'down';
+  const signet = await startSignet({ yaml: `embedding: { provider: openai-compatible, baseUrl: '${embedder.url}' }\n` });
+  onTestFinished(() => signet.close());
+  const hook = hooksOf(signet.daemonUrl);
+  const asked = { sessionKey: 'k', prompt: 'which beverage list?' };
+  expect(await hook('user-prompt-submit', asked)).toMatchObject({ degraded: expect.stringContaining('the embedder failed') });
+  embedder.mood = 'ok';
+  expect(await hook('user-prompt-submit', asked)).not.toHaveProperty('degraded');
+});
 
 test('an embedder that fails three times is left alone for half a minute', async () => {
   const { memories, embedder, clock, meaning } = await open();

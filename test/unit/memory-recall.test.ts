@@ -1,6 +1,8 @@
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import type { RecalledMemory } from '../../src/contract/memory.ts';
 import { type MemoryDraft, type Recalled, scopeOf } from '../../src/core/memory-store.ts';
+import { packRecalled } from '../../src/daemon/inject-memories.ts';
 import { type OpenedMemoryStores, openMemoryStores } from '../../src/store/memory-store.ts';
 import { START_MS, tempFolder } from '../helpers/daemon-fixture.ts';
 
@@ -20,6 +22,14 @@ function open(folder = tempFolder()): OpenedMemoryStores & { clock: { ms: number
 function draft(content: string, more: Partial<MemoryDraft> = {}): MemoryDraft {
   const base = { type: 'fact', importance: 0.5, tags: [], pinned: false, who: 'test', sourceType: 'manual' };
   return { ...base, content, agentId: 'default', scope: 'global', ...more };
+}
+
+function recalled(id: string, content: string, score: number): RecalledMemory {
+  const told = { tags: null, pinned: false, importance: 0.5, type: 'fact', who: 'test', agentId: 'default', scope: 'global' as const };
+  const from = { project: null, source_type: 'manual', source_id: null, session_id: null, supersedes: null, superseded_by: null };
+  const at = '2025-03-03T10:00:00.000Z';
+  const kept = { version: 1, created_at: at, updated_at: at, access_count: 0 };
+  return { ...told, ...from, ...kept, id, content, score, source: 'fts', content_length: content.length, truncated: false };
 }
 
 async function ready({ memories }: OpenedMemoryStores): Promise<void> {
@@ -139,6 +149,23 @@ describe('answers', () => {
       'The cache TTL is 600 seconds',
       'The cache TTL is 300 seconds',
     ]);
+  });
+
+  test('a look-alike with another number in its subject takes nobody’s place', async () => {
+    const { memories, clock } = open();
+    await memories.remember(draft('user 17 is an admin'));
+    clock.ms += DAY_MS;
+    const other = await memories.remember(draft('user 18 is an admin'));
+    expect(other.memory.supersedes).toBeNull();
+    expect(contents(await memories.recall(scopeOf(null), { text: 'is user 17 an admin?', limit: 5 }))[0]).toBe('user 17 is an admin');
+  });
+
+  test('what was superseded is left out of a prompt, unless it answers clearly better', () => {
+    const newer = recalled('new', 'The lamp by the door is blue', 0.8);
+    const older = (score: number) => ({ ...recalled('old', 'Paint of the shed: green', score), superseded_by: 'new' });
+    const shown = (score: number) => packRecalled([older(score), newer], 'paint', 500, 200).shown.map(({ id }) => id);
+    expect(shown(0.82)).toEqual(['new']);
+    expect(shown(0.95)).toEqual(['old', 'new']);
   });
 });
 

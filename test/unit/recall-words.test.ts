@@ -75,6 +75,10 @@ describe('sameness', () => {
       'Note: the PARSER  accepts "CRLF"! (noted again)',
     ])
       expect(canonicalText(other)).toBe(plain);
+    const articles = canonicalText('Use linter. Linter helps');
+    expect(canonicalText('Use a linter. A linter helps')).toBe(articles);
+    expect(canonicalText('USE A LINTER. A LINTER HELPS')).toBe(articles);
+    expect(canonicalText('Remember that A linter helps')).toBe(canonicalText('linter helps'));
   });
 
   test('negations, numbers, order and file endings do', () => {
@@ -87,6 +91,16 @@ describe('sameness', () => {
       'port 81',
       'read flags.yaml',
       'read flags.json',
+      'exit when code != 0',
+      'exit when code = 0',
+      'use !flag',
+      'use flag',
+      'retry unless `!(ready)`',
+      'retry unless `(ready)`',
+      'Plan A',
+      'Plan',
+      'vitamin A is fine',
+      'vitamin is fine',
     ];
     expect(new Set(texts.map(canonicalText)).size).toBe(texts.length);
     expect(canonicalText('The')).toBe('the');
@@ -100,11 +114,40 @@ describe('sameness', () => {
     expect(frameOf('it is 5').text).toBe('');
   });
 
+  test.each([
+    ['user 17 is an admin', 'user 18 is an admin'],
+    ['Ticket KA-6 is assigned to Bob', 'Ticket KA-7 is assigned to Bob'],
+    ['node-1 has 16 GB RAM', 'node-2 has 16 GB RAM'],
+    ['Room 5 is on floor 2', 'Room 6 is on floor 2'],
+    ['Q1 revenue is 5 million', 'Q2 revenue is 5 million'],
+    ['Port 8080 is used by nginx', 'Port 9090 is used by nginx'],
+    ['Step 1 is to run npm install', 'Step 2 is to run npm install'],
+    ['Run 5 is green after 3 retries', 'Run 6 is green after 3 retries'],
+    ['Host 5 timeout = 30 seconds', 'Host 6 timeout = 30 seconds'],
+  ])('a number of the subject is no value: %s, %s', (one, other) => {
+    const frames = [frameOf(one).text, frameOf(other).text];
+    expect(frames[0] === frames[1] && frames[0] !== '').toBe(false);
+  });
+
+  test.each([
+    ['Room 5 has 2 large windows', 'Room 5 has 3 large windows'],
+    ['Server port: 8080', 'Server port: 8081'],
+    ['The staging host is db-61.internal', 'The staging host changed to db-151.internal'],
+    ['Logs older than 30 days are deleted', 'Logs older than 90 days are deleted'],
+    ['Use port 80 for the proxy', 'Use port 81 for the proxy'],
+    ['The upload limit is 5 MB', 'Upload limit now 6 MB'],
+  ])('a number of what is said is a value: %s, %s', (one, other) => {
+    expect(frameOf(one).text).not.toBe('');
+    expect(frameOf(other).text).toBe(frameOf(one).text);
+  });
+
   test('nearly the same words say the same, unless a number or a negation differs', () => {
     const long = 'the staging database of the billing service lives on the host heron in the second rack';
     expect(saysTheSame(long, `${long} indeed`)).toBe(true);
     expect(saysTheSame(`${long} 4`, `${long} 5`)).toBe(false);
     expect(saysTheSame(long, `${long} not`)).toBe(false);
+    expect(saysTheSame(`${long}: use flag`, `${long}: use !flag`)).toBe(false);
+    expect(saysTheSame(long, `${long}!`)).toBe(true);
     expect(saysTheSame(long, 'something else')).toBe(false);
   });
 });

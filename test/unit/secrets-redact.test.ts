@@ -26,6 +26,11 @@ describe('a secret is not readable in', () => {
     ['reverse', [...VALUE].reverse().join(''), 'rod4bu0rT'],
     ['reversed base64', [...base64(VALUE)].reverse().join(''), [...base64(VALUE)].reverse().join('').slice(4, 16)],
     ['other case', VALUE.toUpperCase().replace('Ä', 'ä'), 'TR0UB4DOR'],
+    ['base64 of the reverse', base64([...VALUE].reverse().join('')), base64([...VALUE].reverse().join('')).slice(0, 12)],
+    ['escapes of a shell', Buffer.from(VALUE).toString('hex').replace(/../g, '\\x$&'), '\\x54\\x72'],
+    ['an array of C', Buffer.from(VALUE).toString('hex').replace(/../g, '0x$&, '), '0x54, 0x72'],
+    ['HTML', VALUE.replaceAll('&', '&amp;').replaceAll('"', '&quot;'), 'Tr0ub4dor'],
+    ['characters of two bytes', [...VALUE].map((char) => `${char}\0`).join(''), 'T\0r\0'],
     ['lines of one character', [...VALUE].join('\n'), 'T\nr\n0'],
   ])('%s', (_name, text, trace) => {
     const shown = redact(`before ${text} after`);
@@ -84,4 +89,72 @@ test('every alignment and neighbourhood, for many values', () => {
     const core = encoded.slice(Math.ceil((before.length * 8) / 6), Math.floor(((before.length + value.length) * 8) / 6));
     expect([value, shown.includes(core), shown.includes('[REDACTED]')]).toEqual([value, false, true]);
   }
+});
+
+describe('a secret of several lines of a dump is not readable in', () => {
+  const secret = 'canary-0123456789-Zq8Wv7Ut6Sr5-end';
+  const rows = (bytes: number) => Array.from({ length: Math.ceil((secret.length + 4) / bytes) }, (_, row) => row * bytes);
+  const dump = (line: (offset: number, part: string) => string) =>
+    rows(16)
+      .map((offset) => line(offset, `say ${secret}`.slice(offset, offset + 16)))
+      .join('\n');
+  const hex = (text: string) => Buffer.from(text).toString('hex');
+  test.each([
+    [
+      'xxd',
+      dump(
+        (at, part) =>
+          `${at.toString(16).padStart(8, '0')}: ${hex(part)
+            .replace(/.{1,4}/g, '$& ')
+            .padEnd(40)} ${part}`,
+      ),
+      ['3031 3233', 'canary', 'Zq8W', 'r5-end'],
+    ],
+    [
+      'hexdump -C',
+      dump((at, part) => `${at.toString(16).padStart(8, '0')}  ${hex(part).replace(/../g, '$& ').padEnd(49)} |${part}|`),
+      ['30 31 32', 'canary', 'Zq8W', 'r5-end'],
+    ],
+    ['od -t x1', dump((at, part) => `${at.toString(8).padStart(7, '0')} ${hex(part).replace(/../g, '$& ').trim()}`), ['30 31 32']],
+    [
+      'od -c',
+      dump((at, part) => `${at.toString(8).padStart(7, '0')}${part.replace(/./g, '   $&')}`),
+      ['n   a   r   y', '5   -   e   n   d'],
+    ],
+  ])('%s', (_name, text, traces) => {
+    const shown = redact(`before\n${text}\nafter 00: 63\n`, secret);
+    expect(shown).toMatch(/^before\n0{7,8}.*\[REDACTED\]\nafter 00: 63\n$/s);
+    for (const trace of traces) expect(shown).not.toContain(trace);
+  });
+  test('a dump of something else stays as it is', () => {
+    const text = '00000000: 6361 6e61 7279 2d78  canary-x\n00000008: 6162 6364            abcd\n';
+    expect(redact(text, secret)).toBe(text);
+  });
+});
+
+describe('work grows with output and secret, not with their product', () => {
+  const SECRET_CHARS = 32_768;
+  const OUTPUT_BYTES = 262_144;
+  /** Of all forms of a secret together, each looked at a few times. */
+  const STEPS_MAX = 8 * OUTPUT_BYTES + 600 * SECRET_CHARS;
+  const output = Buffer.alloc(OUTPUT_BYTES, 'a');
+  const line = (at: number) => `a${String(at).padStart(7, '0')}`;
+  const lines = Array.from({ length: 3_600 }, (_, at) => line(at)).join('\n');
+  test.each([
+    ['a secret of one letter', 'a'.repeat(SECRET_CHARS), output, true],
+    ['one that fails at its end', `${'a'.repeat(SECRET_CHARS - 1)}b`, Buffer.concat([Buffer.from('aaab'), output]), false],
+    ['one that fails at its beginning', `b${'a'.repeat(SECRET_CHARS - 1)}`, Buffer.concat([Buffer.from('baaa'), output]), false],
+    ['one of many lines', lines, output, false],
+    ['one of many lines that are all there', lines, Buffer.from(`${lines}\n`.repeat(8)), true],
+  ])('%s', async (_name, secret, bytes, isFound) => {
+    let steps = 0;
+    let slices = 0;
+    const shown = await createRedactor([secret]).redactInSlices(bytes, true, async (made) => {
+      steps += made;
+      slices += 1;
+    });
+    expect(steps).toBeLessThan(STEPS_MAX);
+    expect(slices).toBeGreaterThan(1);
+    if (isFound) expect(shown).not.toMatch(/a{4}|a0/);
+  });
 });

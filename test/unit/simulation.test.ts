@@ -53,7 +53,7 @@ test('a restart that repeats unsafe tools is seen', async () => {
   const bend =
     (run: RunEffect): RunEffect =>
     (host, pending, signal) =>
-      run(host, pending, signal, false);
+      run(host, pending, signal, null);
   const weather: Partial<Weather> = {
     steps: { land: 30, answer: 20, immediate: 10, time: 1, command: 15, fault: 5 },
     faults: { crash: 1, drain: 0, disk: 0, forward: 0, back: 0, bug: 0, echo: 0 },

@@ -34,8 +34,12 @@ function heldBy(sentence: string, stems: ReadonlySet<string>): number {
   return new Set(wordsIn(sentence).flatMap((word) => (stems.has(word.stem) ? [word.stem] : []))).size;
 }
 
+/** `!` before a word or `=`: it negates. */
+const NEGATING_SIGN = /!(?=[=\w$(])/g;
+
 /** … unless a number or a negation makes the difference. */
 export function saysTheSame(a: string, b: string): boolean {
+  if (a.match(NEGATING_SIGN)?.length !== b.match(NEGATING_SIGN)?.length) return false;
   const [first, second] = [tellingWords(a), tellingWords(b)];
   const shared = [...first].filter((word) => second.has(word)).length;
   if (shared < SAME_SHARE_MIN * (first.size + second.size - shared)) return false;

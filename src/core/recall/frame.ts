@@ -12,8 +12,17 @@ const CHANGE_CUE =
 /** Told as how things are, not as something that happened: only such a memory loses its place for good when a new value comes. */
 const STATE = /\b(?:is|are|has|have|needs?|uses?|runs?|listens?|lives?|costs?|expires?|starts?|ends?|happens?)\b/i;
 
+/**
+ * Where the subject ends and what is said of it begins: a verb, `=`, a colon before a space, or a bound as in `older than 30 days`. Not at the start:
+ * `Run 5 is green`, `Use port 80`.
+ */
+const SAYING =
+  /(?<=\S\s+)\b(?:is|are|was|were|has|have|had|needs?|uses?|runs?|listens?|lives?|costs?|expires?|starts?|ends?|happens?|takes?|lasts?|change[ds]?|replaces?|replaced|raised|lowered|moved|renamed|switched|updated|set|stopped|does|do)\b|[=→]|:(?=\s)|\b(?:than|exceeding|at least|at most)(?=\s+\d)|[<>≤≥](?=\s*\d)/i;
+/** Tells the same where no verb does: `limit now 5`. */
+const SAYING_BRIEFLY = /(?<=\S\s+)\b(?:now|no longer|anymore|any more|instead)\b/i;
+
 export interface Frame {
-  /** The words in order, values as `#`, words of change left out; '' without a value. */
+  /** The words in order, values as `#`, words of change left out; '' without a value. A number of the subject is no value: `user 17 is …`. */
   readonly text: string;
   /** The text says that something is not as it was. */
   readonly changes: boolean;
@@ -25,8 +34,15 @@ export interface Frame {
 export function frameOf(content: string): Frame {
   const [changes, state] = [CHANGE_CUE.test(content), STATE.test(content)];
   if (!/\d/.test(content)) return { text: '', changes, state };
-  const words = wordsIn(content).filter((word) => !word.whole && tellsSomething(word) && !CHANGING.has(word.stem));
-  const parts = words.map((word) => (/\d/.test(word.stem) ? VALUE : word.stem));
+  const saying = SAYING.exec(content) ?? SAYING_BRIEFLY.exec(content);
+  const valueFrom = saying?.index ?? 0;
+  const said = stemsOf(content.slice(valueFrom)).map((stem) => (/\d/.test(stem) ? VALUE : stem));
+  const parts = [...stemsOf(content.slice(0, valueFrom)), ...said];
   const enough = parts.filter((part) => part !== VALUE).length >= FRAME_WORDS_MIN && parts.includes(VALUE);
   return { text: enough ? parts.join(' ') : '', changes, state };
+}
+
+function stemsOf(text: string): string[] {
+  const words = wordsIn(text).filter((word) => !word.whole && tellsSomething(word) && !CHANGING.has(word.stem));
+  return words.map((word) => word.stem);
 }

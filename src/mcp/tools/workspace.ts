@@ -29,7 +29,7 @@ export const workspaceTools: McpToolHandlers<Pick<McpTools, Names>> = {
       embedding: state.embedding.state,
       activeSessions: state.activeSessions,
       bypassedSessions: state.bypassedSessions,
-      jobs: state.jobs,
+      jobs: state.jobs ?? {},
     };
   },
   async config_read({ section }, daemon) {
@@ -57,7 +57,7 @@ type State = OutputOf<typeof daemonOperations.daemonStatus>;
 
 /** What is not as it should be, and how much each of it weighs. */
 function problemsOf(health: Health, state: State): { points: number; text: string }[] {
-  const dead = state.jobs.dead;
+  const dead = state.jobs?.dead ?? 0;
   return [
     ...(health.db ? [] : [{ points: 60, text: 'the memory database does not answer' }]),
     ...(health.shuttingDown ? [{ points: 30, text: 'the daemon is shutting down' }] : []),

@@ -1,0 +1,78 @@
+/** Letters of one case; beyond ASCII as if each byte were a character. */
+const LOWER = Uint8Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte).toLowerCase().charCodeAt(0));
+const NEWLINE = 0x0a;
+/** Stands in a view where the output goes on elsewhere; `squeeze` leaves none. */
+const GAP = 0x00;
+/** No dump has lines longer than this; unit: bytes. */
+const DUMP_LINE_BYTES_MAX = 1_024;
+/** An offset and the beginning of what follows it. */
+const ANY_DUMP = /^[0-9a-f]{6,16}:?[ \t]/im;
+/** `xxd`: groups with one blank between, then two blanks and the characters. */
+const COLON_DUMP = /^([0-9a-f]{6,16}:[ \t]+)((?:[0-9a-f]+ )*[0-9a-f]+)/i;
+/** `hexdump -C` and `od -t x1`: bytes, then nothing or the characters between bars. */
+const BYTE_DUMP = /^([0-9a-f]{6,16}[ \t]+)((?:[0-9a-f]{2} {1,2})*[0-9a-f]{2})(?= *(?:$|[|>]))/i;
+/** `od -c`. */
+const CHARACTER_DUMP = /^([0-7]{7,16} )(.*)$/;
+
+/** One way to read an output: the bytes to search, and where each of them stands in the output. */
+export interface View {
+  readonly bytes: Uint8Array;
+  readonly places: Uint32Array;
+  /** Beside what is found on a line the same may stand once more, in other characters. */
+  readonly byLine: boolean;
+}
+
+/** The output as everything is compared: lower case, without whitespace and zero bytes (those of UTF-16). */
+export function plainView(output: Uint8Array): View {
+  const bytes = new Uint8Array(output.length);
+  const places = new Uint32Array(output.length);
+  let length = 0;
+  for (let at = 0; at < output.length; at += 1) {
+    if (isBlank(output[at]!)) continue;
+    bytes[length] = LOWER[output[at]!]!;
+    places[length] = at;
+    length += 1;
+  }
+  return { bytes: bytes.subarray(0, length), places: places.subarray(0, length), byLine: false };
+}
+
+/** What stands between the offsets and the characters of a dump, as one text; undefined when there is none in the output. */
+export function dumpView(output: Buffer): View | undefined {
+  const text = output.toString('latin1');
+  if (!ANY_DUMP.test(text)) return undefined;
+  const kept = Buffer.alloc(output.length);
+  for (let from = 0; from < output.length; ) {
+    const newline = output.indexOf(NEWLINE, from);
+    const to = newline < 0 ? output.length : newline;
+    const found = to - from > DUMP_LINE_BYTES_MAX ? undefined : dumped(text.slice(from, to).trimEnd());
+    if (found) output.copy(kept, from + found.from, from + found.from, from + found.to);
+    else kept[from] = 0xff;
+    from = to + 1;
+  }
+  const { bytes, places } = plainView(kept);
+  // No byte of UTF-8 is 0xff: it marks the lines that are no dump.
+  return { bytes: bytes.map((byte) => (byte === LOWER[0xff]! ? GAP : byte)), places, byLine: true };
+}
+
+/** A needle in the form in which views hold what is searched. */
+export function squeeze(bytes: Uint8Array): Uint8Array {
+  const kept = new Uint8Array(bytes.length);
+  let length = 0;
+  for (let at = 0; at < bytes.length; at += 1) {
+    if (isBlank(bytes[at]!)) continue;
+    kept[length] = LOWER[bytes[at]!]!;
+    length += 1;
+  }
+  return kept.subarray(0, length);
+}
+
+function isBlank(byte: number): boolean {
+  return byte === 0x20 || (byte >= 0x09 && byte <= 0x0d) || byte === GAP;
+}
+
+function dumped(line: string): { readonly from: number; readonly to: number } | undefined {
+  const match = COLON_DUMP.exec(line) ?? BYTE_DUMP.exec(line) ?? CHARACTER_DUMP.exec(line);
+  if (!match) return undefined;
+  const from = match[1]!.length;
+  return { from, to: from + match[2]!.length };
+}
