@@ -23,19 +23,20 @@ export async function serve(env: Environment, print: (text: string) => void): Pr
   const settings = resolveSettings(env);
   const logger = createLogger(settings.logLevel);
   const stop = Promise.withResolvers<string>();
-  const onSignal = (signal: string) => stop.resolve(signal);
-  for (const signal of STOP_SIGNALS) process.once(signal, onSignal);
+  let pressedAt: number | undefined;
+  // One listener for all of them, never taken off: between two a signal would end the process as if nobody listened.
+  const onSignal = (signal: string) => {
+    if (pressedAt !== undefined && performance.now() - pressedAt > SAME_PRESS_MS) process.exit(EXIT_FORCED);
+    pressedAt ??= performance.now();
+    stop.resolve(signal);
+  };
+  for (const signal of STOP_SIGNALS) process.on(signal, onSignal);
   const running = await start(settings, logger);
   const stopCollecting = collectWhenQuiet(logger);
   print(banner(running));
   process.send?.('ready');
   running.resumed.then((count) => count > 0 && logger.info({ sessions: count }, 'sessions go on where the last run left them'));
   const signal = await stop.promise;
-  const pressed = performance.now();
-  const onSecond = () => {
-    if (performance.now() - pressed > SAME_PRESS_MS) process.exit(EXIT_FORCED);
-  };
-  for (const name of STOP_SIGNALS) process.on(name, onSecond);
   print(`\n${signal}: draining, running turns get up to ${settings.loaded.config.runtime.limits.drainTimeoutMs / 1_000} s\n`);
   stopCollecting();
   const { interrupted } = await running.close();
