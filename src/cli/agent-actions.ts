@@ -3,6 +3,7 @@ import type { AgentDetail, AgentListing } from '../contract/agents.ts';
 import { agentOperations, SOUL_CHARS_MAX } from '../contract/agents.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
 import { type DaemonFlags, requireDaemonApi } from './daemon-api.ts';
+import { readStdinText } from './stdin-text.ts';
 import { formatTable } from './terminal.ts';
 import { plainLine, plainText, safeJson } from './terminal-text.ts';
 
@@ -127,7 +128,7 @@ function warn(context: CliContext, { warnings }: AgentDetail): void {
 
 /** As told, from stdin, or asked for where somebody can answer; undefined takes the template. */
 async function personality(context: CliContext, name: string, told: string | undefined): Promise<string | undefined> {
-  if (told === '-') return (await readAll(context)).trim() || undefined;
+  if (told === '-') return (await readStdinText(context, 'a personality', SOUL_CHARS_MAX)).trim() || undefined;
   if (told !== undefined || !context.stdin.isTTY) return told;
   return (await ask(context, `Personality of ${plainText(name)}, in a few words (Enter for a template): `)) || undefined;
 }
@@ -149,16 +150,6 @@ async function ask(context: CliContext, question: string): Promise<string> {
     lines.close();
     context.stdin.pause();
   }
-}
-
-async function readAll({ stdin }: CliContext): Promise<string> {
-  let text = '';
-  stdin.setEncoding('utf8');
-  for await (const chunk of stdin) {
-    text += String(chunk);
-    if (text.length > SOUL_CHARS_MAX) throw new CliExit(EXIT.failure, `a personality has at most ${SOUL_CHARS_MAX} characters`);
-  }
-  return text;
 }
 
 function print(context: CliContext, value: unknown): void {

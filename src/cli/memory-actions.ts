@@ -3,6 +3,7 @@ import { memoryOperations } from '../contract/memory.ts';
 import { memoryLifecycleOperations } from '../contract/memory-lifecycle.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
 import { type DaemonFlags, requireDaemonApi } from './daemon-api.ts';
+import { readStdinText } from './stdin-text.ts';
 import { formatTable } from './terminal.ts';
 import { plainLine, plainText, safeJson } from './terminal-text.ts';
 
@@ -42,7 +43,7 @@ export type ListFlags = Flags & {
 
 export async function remember(context: CliContext, text: string, flags: RememberFlags): Promise<void> {
   if (flags.private && !flags.agent) throw new CliExit(EXIT.usage, '--private needs --agent: the agent whose memory it is');
-  const content = text === '-' ? await readStdin(context) : text;
+  const content = text === '-' ? await readStdinText(context, 'a memory', STDIN_CHARS_MAX) : text;
   const { who, tags, type, project, critical } = flags;
   const memory = await requireDaemonApi(context, flags).call(memoryOperations.remember, {
     content,
@@ -146,14 +147,4 @@ function timeOf(flag: string, text: string | undefined): string | undefined {
   const ms = Date.parse(text);
   if (Number.isNaN(ms)) throw new CliExit(EXIT.usage, `${flag} is no time: ${text}; write it as 2025-03-01 or 2025-03-01T12:00:00Z`);
   return new Date(ms).toISOString();
-}
-
-async function readStdin({ stdin }: CliContext): Promise<string> {
-  let text = '';
-  stdin.setEncoding('utf8');
-  for await (const chunk of stdin) {
-    text += String(chunk);
-    if (text.length > STDIN_CHARS_MAX) throw new CliExit(EXIT.failure, `a memory has at most ${STDIN_CHARS_MAX} characters`);
-  }
-  return text;
 }

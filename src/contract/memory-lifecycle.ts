@@ -158,7 +158,6 @@ export const memoryLifecycleOperations = {
       total: z.int(),
       /** Offset of the next page; null on the last one. */
       next: z.int().nullable(),
-      /** `withEmbeddings` counts the memories of all agents. */
       stats: z.object({ total: z.int(), withEmbeddings: z.int(), critical: z.int() }),
     }),
     errors: ['storage_failed'],

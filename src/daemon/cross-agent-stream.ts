@@ -1,10 +1,10 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { crossAgentOperations, Presence } from '../contract/cross-agent.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import type { MessageReader } from '../core/cross-agent.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import { encodeFrame, type SseWriter } from '../http/sse.ts';
 import { type PeerDeps, readerOf } from './cross-agent-deps.ts';
+import { cursorOf, wokenWithin } from './stream-wait.ts';
 
 /** A silent stream says at this rate that it is alive; unit: milliseconds. */
 export const PEER_HEARTBEAT_MS = 10_000;
@@ -115,19 +115,4 @@ async function sendChanges(deps: StreamDeps, reading: Reading, before: Peers): P
     if (reading.sse.closed.aborted) break;
   }
   return now;
-}
-
-async function wokenWithin(woken: Promise<void>, ms: number, signal: AbortSignal): Promise<boolean> {
-  const waiting = new AbortController();
-  const either = AbortSignal.any([signal, waiting.signal]);
-  const silence = delay(ms, false, { signal: either }).catch(() => false);
-  try {
-    return await Promise.race([woken.then(() => true), silence]);
-  } finally {
-    waiting.abort();
-  }
-}
-
-function cursorOf(header: string | undefined): number | undefined {
-  return header !== undefined && /^\d{1,15}$/.test(header) ? Number(header) : undefined;
 }

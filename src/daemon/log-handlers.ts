@@ -1,9 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { daemonLogOperations } from '../contract/daemon-logs.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import type { LogBook } from '../core/log-book.ts';
 import type { Handlers, RequestContext } from '../core/operation-call.ts';
 import { encodeFrame, type SseWriter } from '../http/sse.ts';
+import { cursorOf, wokenWithin } from './stream-wait.ts';
 
 /** A silent stream says at this rate that it is alive; unit: milliseconds. */
 export const LOG_HEARTBEAT_MS = 10_000;
@@ -53,19 +53,4 @@ export async function streamLogs(
   } finally {
     unsubscribe();
   }
-}
-
-async function wokenWithin(woken: Promise<void>, ms: number, signal: AbortSignal): Promise<boolean> {
-  const waiting = new AbortController();
-  const either = AbortSignal.any([signal, waiting.signal]);
-  const silence = delay(ms, false, { signal: either }).catch(() => false);
-  try {
-    return await Promise.race([woken.then(() => true), silence]);
-  } finally {
-    waiting.abort();
-  }
-}
-
-function cursorOf(header: string | undefined): number | undefined {
-  return header !== undefined && /^\d{1,15}$/.test(header) ? Number(header) : undefined;
 }
