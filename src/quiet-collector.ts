@@ -12,6 +12,11 @@ const QUIET_LOOKS = 2;
 /** A larger heap is left alone: collecting it would hold up the event loop for too long; unit: bytes. */
 const HEAP_BYTES_MAX = 128 * 1_048_576;
 
+/** Compiled code that has not run since the last collection goes too: what only a start needs. It is compiled again when it is called again. */
+const FORGET_CODE_FLAG = '--bytecode-old-age=1';
+/** As V8 has it. */
+const KEEP_CODE_FLAG = '--bytecode-old-age=6';
+
 type Collect = (options: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }) => void;
 
 /**
@@ -37,7 +42,9 @@ export function collectWhenQuiet(logger: Logger): () => void {
     if (!wasBusy || quietLooks < QUIET_LOOKS || process.memoryUsage().heapUsed > HEAP_BYTES_MAX) return;
     wasBusy = false;
     const started = performance.now();
+    setFlagsFromString(FORGET_CODE_FLAG);
     collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+    setFlagsFromString(KEEP_CODE_FLAG);
     // What collecting took is not work.
     before = performance.eventLoopUtilization();
     logger.debug({ durationMs: Math.round(performance.now() - started) }, 'memory was given back after work had come to rest');

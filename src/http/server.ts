@@ -129,12 +129,20 @@ async function openLimits(app: FastifyInstance, { authenticate, limits }: Securi
   return createAuthLimits(app, limits, gate.auth.callerOf);
 }
 
+/** Routes carry no JSON schema: inputs are checked by zod, and Fastify's own compilers would be loaded for nothing. */
+const NO_SCHEMAS = { buildValidator: refuseSchemas, buildSerializer: refuseSchemas };
+
+function refuseSchemas(): never {
+  throw new Error('a route has a JSON schema of its own: declare its fields in the operation table');
+}
+
 function createApp(log: Logger): FastifyInstance {
   const app = Fastify({
     forceCloseConnections: true,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     exposeHeadRoutes: false,
+    schemaController: { compilersFactory: NO_SCHEMAS },
     routerOptions: { maxParamLength: PARAM_CHARS_MAX },
     genReqId: (request) => requestIdOf(request as IncomingMessage),
     frameworkErrors: (error, request, reply) => void sendProblem(log, error, request, reply),
