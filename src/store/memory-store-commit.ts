@@ -1,10 +1,13 @@
 import { closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
+import { BackgroundCheckpoint } from './memory-checkpoint.ts';
 import { cachedStatement, storageError, transaction } from './sqlite.ts';
 
 /** Writes that share one transaction; more of them wait for the next, so that reads are not held up; unit: writes. */
 const BATCH_WRITES_MAX = 128;
+/** While a sync runs, so many begin the next commit; fewer wait for its end and for others: a commit costs as much as several writes; unit: writes. */
+const COMMIT_BESIDE_SYNC_MIN = 8;
 
 interface Waiting {
   /** Tells its caller how it went, once that will not change any more. */
@@ -39,12 +42,14 @@ export class GroupCommit {
   #fault: unknown;
   #isDue = false;
   #wal: number | undefined;
+  readonly #checkpoint: BackgroundCheckpoint;
 
   /** @param committed  called after each commit, before it is on disk */
   constructor(db: DatabaseSync, path: string, committed: () => void) {
     this.#db = db;
     this.#path = path;
     this.#committed = committed;
+    this.#checkpoint = new BackgroundCheckpoint(db, path, () => this.#resume());
   }
 
   /** Run `fn` in a transaction, all or nothing; resolves when it is on disk. */
@@ -86,6 +91,7 @@ export class GroupCommit {
   /** Everything queued is written, synced and answered; call before the connection closes. */
   close(): void {
     while (this.#queue.length > 0) this.#commit();
+    this.#checkpoint.close();
     const waiting = this.#unsynced.splice(0);
     try {
       if (waiting.length > 0) fdatasyncSync(this.#walFile());
@@ -106,20 +112,30 @@ export class GroupCommit {
     this.#isDue = true;
     setImmediate(() => {
       this.#isDue = !this.#db.isOpen;
-      if (this.#queue.length === 0) return;
+      if (this.#queue.length === 0 || this.#mustWait()) return;
       this.#commit();
       if (this.#queue.length > 0) this.#schedule();
     });
+  }
+
+  #mustWait(): boolean {
+    return this.#checkpoint.isHolding || (this.#isSyncing && this.#queue.length < COMMIT_BESIDE_SYNC_MIN);
+  }
+
+  #resume(): void {
+    if (this.#queue.length > 0) this.#schedule();
   }
 
   #commit(): void {
     const batch = this.#queue.splice(0, BATCH_WRITES_MAX);
     try {
       const before = this.#changes();
-      transaction(this.#db, () => this.#runAll(batch));
+      if (!this.#runBare(batch)) transaction(this.#db, () => this.#runAll(batch));
       this.#tellCommitted();
+      const changes = this.#changes();
+      this.#checkpoint.committed(changes);
       // Nothing written: an answer such as "known already" waits only for what it may rest upon.
-      if (this.#changes() === before && !this.#isSyncing && this.#unsynced.length === 0) {
+      if (changes === before && !this.#isSyncing && this.#unsynced.length === 0) {
         for (const write of batch) write.settle();
         return;
       }
@@ -129,6 +145,19 @@ export class GroupCommit {
     }
     this.#unsynced.push(...batch);
     this.#sync();
+  }
+
+  /** The whole batch without a savepoint; false when one of them may not run again or failed: then nothing is written. */
+  #runBare(batch: readonly Queued[]): boolean {
+    if (batch.some((write) => write.runBare === undefined)) return false;
+    try {
+      transaction(this.#db, () => {
+        for (const write of batch) write.runBare?.();
+      });
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /**
@@ -191,7 +220,10 @@ export class GroupCommit {
       if (fault) this.#fault = fault;
       for (const write of batch) write.settle(fault ?? undefined);
       if (!this.#db.isOpen) this.#closeWal();
-      else this.#sync();
+      else {
+        this.#sync();
+        this.#resume();
+      }
     };
     this.#isSyncing = true;
     try {

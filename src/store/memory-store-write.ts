@@ -1,12 +1,11 @@
-import { randomUUID } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Memory } from '../contract/memory.ts';
-import { isoTime } from '../core/clock.ts';
+import { isoTime, orderedUuid } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
 import { canonicalHash, canonicalText, contentHash } from '../core/memory-hash.ts';
 import type { Changed, ChangeNote, MemoryChange, MemoryDraft, Reader } from '../core/memory-store.ts';
 import { writeHistory } from './memory-history.ts';
-import { type Condition, heldBy, type MemoryRow, measureMemories, selectMemories, visibleTo } from './memory-store-scope.ts';
+import { type Condition, heldBy, type MemoryRow, selectMemories, visibleTo } from './memory-store-scope.ts';
 import { releaseSuperseded, supersede } from './memory-supersede.ts';
 import { cachedStatement } from './sqlite.ts';
 
@@ -14,13 +13,13 @@ import { cachedStatement } from './sqlite.ts';
 export function insertMemory(db: DatabaseSync, draft: MemoryDraft, nowMs: number): { memory: Memory; deduped: boolean } {
   const normalized = canonicalText(draft.content);
   const hash = canonicalHash(normalized);
-  const known = findDuplicate(db, draft, hash);
-  if (known) return { memory: repeat(db, known, draft, nowMs), deduped: true };
-  const id = randomUUID();
-  cachedStatement(
+  const id = orderedUuid(nowMs);
+  // Nearly always it is new, and the indexes that keep it from being there twice are gone through by the insertion anyway.
+  const { changes } = cachedStatement(
     db,
     `INSERT INTO memories (id, content, content_hash, normalized, type, importance, tags, pinned, who, agent_id, scope, project, source_type,
-       source_id, session_id, idempotency_key, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       source_id, session_id, idempotency_key, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT DO NOTHING`,
   ).run(
     id,
     draft.content,
@@ -41,6 +40,7 @@ export function insertMemory(db: DatabaseSync, draft: MemoryDraft, nowMs: number
     draft.createdAtMs ?? nowMs,
     nowMs,
   );
+  if (Number(changes) === 0) return { memory: repeat(db, findDuplicate(db, draft, hash), draft, nowMs), deduped: true };
   const actor = { ...draft.actor, sessionId: draft.actor?.sessionId ?? draft.sessionKey ?? undefined };
   const note = { reason: null, changedBy: draft.who, actor };
   writeHistory(db, { id, event: 'created', version: 1, note, oldContent: null, newContent: draft.content }, nowMs);
@@ -124,13 +124,14 @@ export function forgetMemory(db: DatabaseSync, reader: Reader, id: string, note:
   return { id, status: 'deleted', currentVersion: version, newVersion: version };
 }
 
-function findDuplicate(db: DatabaseSync, draft: MemoryDraft, hash: string): MemoryRow | undefined {
+/** The memory that a new one was refused for. */
+function findDuplicate(db: DatabaseSync, draft: MemoryDraft, hash: string): MemoryRow {
   const scope = heldBy(draft.agentId, draft.scope);
-  // Nearly always there is none, which an index alone can tell.
-  const find = (where: Condition): MemoryRow | undefined =>
-    measureMemories(db, scope, [where], ['m.seq']).length === 0 ? undefined : selectMemories(db, { scope, where: [where], limit: 1 })[0];
+  const find = (where: Condition): MemoryRow | undefined => selectMemories(db, { scope, where: [where], limit: 1 })[0];
   const byKey = draft.idempotencyKey ? find({ sql: 'm.idempotency_key = ?', values: [draft.idempotencyKey] }) : undefined;
-  return byKey ?? find({ sql: 'm.content_hash = ?', values: [hash] });
+  const known = byKey ?? find({ sql: 'm.content_hash = ?', values: [hash] });
+  if (!known) throw new Error('a memory was refused as known, but no memory has its content or key');
+  return known;
 }
 
 /** Remembered again, in the same words: it may take the place of another, and is the newest again if another had taken its own. */

@@ -11,7 +11,7 @@ import { createAgentMemories } from './agent-memories.ts';
 import { createClaimStore } from './claim-store.ts';
 import { createMessageStore } from './cross-agent-messages.ts';
 import { createPresenceStore } from './cross-agent-presence.ts';
-import { createDocumentStore } from './document-store.ts';
+import { createDocumentStore, recoverDocuments } from './document-store.ts';
 import { beginAdoption } from './memory-adopt.ts';
 import { createAdoption, type StoreAdoption } from './memory-adoption.ts';
 import { historyOf } from './memory-history.ts';
@@ -32,8 +32,6 @@ import { createTranscriptStores, type TranscriptStores } from './transcript-stor
 
 /** Pages of memory.db that are kept in memory, as far as they are used: writes go all over the indexes. */
 const CACHE_KIB = 8_192;
-/** The write-ahead log is moved into the file when it has grown to so much; a page that was written again and again moves once; unit: pages of 4 KiB. */
-const CHECKPOINT_PAGES = 4_000;
 
 export interface OpenedMemoryStores extends TranscriptStores {
   readonly memories: MemoryStore;
@@ -67,8 +65,9 @@ export function openMemoryStores(
 ): OpenedMemoryStores {
   const db = openDatabase(path, { synchronous: 'NORMAL', migrations: memoryMigrations });
   // What is purged is overwritten, not only unlinked.
-  db.exec(`PRAGMA secure_delete = ON; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+  db.exec(`PRAGMA secure_delete = ON; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA temp_store = MEMORY`);
   const begun = existing === undefined ? undefined : tryAdopt(db, existing, clock.now());
+  recoverDocuments(db, clock.now());
   const index = createMemoryIndex(db, policies);
   const access = createAccess(db, path, clock, index.refresh);
   const adoption = begun && createAdoption(begun, access);
@@ -80,7 +79,7 @@ export function openMemoryStores(
     vectors,
     claims: createClaimStore(access),
     presence: createPresenceStore(access),
-    documents: createDocumentStore(access),
+    documents: createDocumentStore(access, (draft) => withPredecessor(index, draft, clock.now()).supersedes),
     messages: (limits) => createMessageStore(access, limits),
     ...createTranscriptStores(access),
     adoption,
@@ -104,9 +103,10 @@ function tryAdopt(db: DatabaseSync, existing: string, nowMs: number): ReturnType
 
 function createMemoryStore(access: Access, index: MemoryIndex, vectors: MemoryVectors): MemoryStore {
   const { db, clock, read, write } = access;
+  const insert = insertInto(access, index);
   const visible = (reader: Reader, id: string) => selectMemories(db, { scope: visibleTo(reader), where: [byId(id)], limit: 1 })[0]?.memory;
   return {
-    remember: (draft) => write(() => insertMemory(db, withPredecessor(index, draft, clock.now()), clock.now()), { isRepeatable: true }),
+    remember: (draft) => write(() => insert(draft), { isRepeatable: true }),
     recall: (reader, query) => read(() => recallMemories({ db, index, vectors }, reader, query, clock.now())),
     ranked: (reader, ranking) => read(() => rankMemories(db, reader, ranking, clock.now()).map((row) => row.memory)),
     get: (reader, id) => read(() => visible(reader, id)),
@@ -125,6 +125,11 @@ function createMemoryStore(access: Access, index: MemoryIndex, vectors: MemoryVe
     indexStatus: () => index.status(),
     count: () => read(() => countMemories(db, index)),
   };
+}
+
+/** Inside a transaction of its caller. */
+function insertInto({ db, clock }: Access, index: MemoryIndex) {
+  return (draft: MemoryDraft) => insertMemory(db, withPredecessor(index, draft, clock.now()), clock.now());
 }
 
 /** What says the same of another time is linked to what it takes the place of; a link the writer names goes first. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createSteadyClock } from '../../src/core/clock.ts';
+import { createSteadyClock, orderedUuid } from '../../src/core/clock.ts';
 
 const NOON_MS = Date.parse('2026-05-05T12:00:00.000Z');
 const HOUR_MS = 3_600_000;
@@ -46,4 +46,13 @@ test('it goes on from what an earlier process wrote down, but not from a time th
   expect(clock.now()).toBe(NOON_MS + HOUR_MS + 10);
   expect(begin(NOON_MS - HOUR_MS).clock.now()).toBe(NOON_MS);
   expect(begin(NOON_MS + DAY_MS + 1).clock.now()).toBe(NOON_MS);
+});
+
+test('ids of a later time stand behind those of an earlier one, and no two are the same', () => {
+  const times = [0, 1, 1_700_000_000_000, 1_700_000_000_001, 2 ** 47];
+  const ids = times.map(orderedUuid);
+  for (const id of ids) expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  expect(ids.toSorted()).toEqual(ids);
+  expect(ids.map((id) => Number.parseInt(id.slice(0, 13).replace('-', ''), 16))).toEqual(times);
+  expect(new Set(Array.from({ length: 1_000 }, () => orderedUuid(1))).size).toBe(1_000);
 });
