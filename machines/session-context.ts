@@ -135,6 +135,8 @@ export interface SessionContext {
   readonly idleSince: number;
   readonly abort: { readonly reason: 'client' | 'interrupt' | 'end' | 'deadline'; readonly at: number } | null;
   readonly endReason: string | null;
+  /** Ids of messages that arrived and were not shown to the model yet; absent until the first one, as in logs of before there were any. */
+  readonly arrived?: readonly string[];
 }
 
 export interface SessionInput {

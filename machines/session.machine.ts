@@ -45,6 +45,7 @@ export const sessionMachine = sessionSetup.createMachine({
     'prompt:cancelled': { guard: 'isQueued', actions: 'dropQueued' },
     'session:updated': { actions: 'keepSettings' },
     'session:bypass:changed': { actions: 'keepBypass' },
+    'message:arrived': { actions: 'keepArrival' },
   },
   states: {
     starting: {

@@ -36,6 +36,7 @@ import { openSignalLog } from './store/signal-log.ts';
 import { createJsonToolStore } from './store/tool-store.ts';
 import { lockWorkspace, writeDaemonInfo } from './store/workspace-lock.ts';
 import { createMemoryTools } from './tools/memory-tools.ts';
+import { createSecretTools } from './tools/secret-tools.ts';
 import { createToolRegistry } from './tools/tool-registry.ts';
 import { createToolService } from './tools/tool-service.ts';
 
@@ -101,6 +102,8 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
     note.catch((err: unknown) => logger.warn({ err }, 'a change of the configuration could not be noted in the log'));
   });
   opened.add(() => toolService.close());
+  // What arrived when it was recorded is part of the hooks' answers there.
+  if (recorder?.mode !== 'replay') daemon.onMessage(runtime.hear);
   const { getSession } = runtime.operations;
   const inRuntime = createInProcessTransport({ getSession }, { getSession: runtime.handlers.getSession }, { log: logger });
   const runtimeServer = createHttpServer({
@@ -197,6 +200,7 @@ async function composeDaemon(settings: Settings, logger: RecordingLogger, opened
     client,
     auth,
     live: daemon.live,
+    onMessage: daemon.onMessage,
     ownerOf,
     startBackground: (registry: ProviderRegistry | undefined) => {
       providers = registry;
@@ -228,7 +232,8 @@ async function composeRuntime(
   opened.add(() => recording?.close());
   const recorder = recording?.recorder;
   const tools = createToolRegistry({ limits: config.limits, log: logger });
-  for (const tool of [...createMemoryTools(client), ...(embedding.tools ?? [])]) tools.register(tool);
+  const secretTools = createSecretTools(client, (agent) => config.secretTools.agents.includes(agent));
+  for (const tool of [...createMemoryTools(client), ...secretTools, ...(embedding.tools ?? [])]) tools.register(tool);
   const toolService = createToolService({
     registry: tools,
     store: createJsonToolStore(folder),

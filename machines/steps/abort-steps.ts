@@ -1,4 +1,5 @@
 import type { SessionContext } from '../session-context.ts';
+import { shownOf } from './message-steps.ts';
 import { payloadOf, type Step, settleEvent } from './step.ts';
 import { closeTurn, countSpent, TURN_CLOSED } from './turn-steps.ts';
 
@@ -12,7 +13,9 @@ const enterAborting: Step = (context) => ({ say: [{ type: 'session:aborting', pa
 const keepSettled: Step = (context, event) => ({
   set: {
     ...countSpent(context, event),
-    ...(event.type === 'hook:end' && event.payload.hook === 'user-prompt-submit' ? { bypassed: event.payload.bypassed } : {}),
+    ...(event.type === 'hook:end' && event.payload.hook === 'user-prompt-submit'
+      ? { bypassed: event.payload.bypassed, ...shownOf(context, event.payload) }
+      : {}),
     pending: settleEvent(context, event),
   },
 });

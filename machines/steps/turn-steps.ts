@@ -9,6 +9,7 @@ import {
   type QueuedPrompt,
   type SessionContext,
 } from '../session-context.ts';
+import { newOf, shownOf } from './message-steps.ts';
 import { isoAt, payloadOf, type Step, settleEvent, withTurn } from './step.ts';
 
 /** Characters of a prompt kept in the context as the research tools' query; the whole text stands in the log. */
@@ -150,10 +151,9 @@ const keepFindings: Step = (context, event) => {
       bypassed: reply.bypassed,
       contextTokens: context.contextTokens + estimateTokens(chars),
       pending: settleEvent(context, event),
+      ...shownOf(context, reply),
     },
-    say: (reply.messages ?? []).map(
-      (message): OutputEvent => ({ type: 'message:received', payload: { turn: context.turn?.number ?? 0, ...message } }),
-    ),
+    say: newOf(context, reply),
   };
 };
 

@@ -1,8 +1,8 @@
 import { ERRORS, type ErrorCode } from '../contract/errors.ts';
 import { type InputOf, type Operation, type OutputOf, pathFields } from '../contract/operation.ts';
+import { createDeadline } from '../core/deadline.ts';
 import { AppError } from '../core/errors.ts';
 import type { Call, CallOptions } from '../core/operation-call.ts';
-import { createDeadline } from './deadline.ts';
 
 /** Deadline of a call that names none; unit: milliseconds. */
 export const CALL_TIMEOUT_MS = 30_000;

@@ -1,9 +1,9 @@
 import { checkInput } from '../contract/input-check.ts';
 import type { InputOf, Operation, OutputOf } from '../contract/operation.ts';
+import { createDeadline } from '../core/deadline.ts';
 import { AppError, isAppError, toProblem } from '../core/errors.ts';
 import { type Logger, silentLogger } from '../core/logger.ts';
 import type { Call, CallOptions, Handlers, Operations, RequestContext } from '../core/operation-call.ts';
-import { createDeadline } from './deadline.ts';
 import { CALL_TIMEOUT_MS } from './http-transport.ts';
 
 type LooseHandler = (input: unknown, context: RequestContext) => unknown;

@@ -84,9 +84,9 @@ function workflowMethods(call: Call) {
     start: (input: InputOf<Ops['runWorkflow']>) => call(operations.runWorkflow, input),
     get: (id: string) => call(operations.getWorkflow, { id }),
     list: (query: InputOf<Ops['listWorkflows']> = {}) => call(operations.listWorkflows, query),
-    /** Answers when all has settled. */
-    abort: (id: string, reason?: string) =>
-      call(operations.abortWorkflow, { id, ...(reason ? { reason } : {}) }, { timeoutMs: SETTLE_TIMEOUT_MS }),
+    /** Answers when all has settled; with `purge` its log is forgotten as well. */
+    abort: (id: string, reason?: string, { purge }: { readonly purge?: boolean | undefined } = {}) =>
+      call(operations.abortWorkflow, { id, ...(reason ? { reason } : {}), ...(purge ? { purge } : {}) }, { timeoutMs: SETTLE_TIMEOUT_MS }),
     events: (id: string, query: Rest<Ops['listWorkflowEvents']> = {}) => call(operations.listWorkflowEvents, { ...query, id }),
   };
 }

@@ -263,10 +263,11 @@ export const SIGNALS = {
     'The hook answered.',
   ),
   'hook:error': spec('input', z.object({ hook: HookName, key: text, ...ErrorFields, durationMs: ms }), 'The hook failed or was late.'),
+  'message:arrived': spec('input', z.object(MessageFacts), 'A message of another agent reached the session while it is in memory.'),
   'message:received': spec(
     'machine',
-    z.object({ turn: count, ...MessageFacts }),
-    'A message of another agent is shown to the model with this turn; its text stands in the inject of the hook.',
+    z.object({ turn: count.optional(), ...MessageFacts }),
+    'A message of another agent, once: when it arrives, or with the `turn` that shows it first. The text stands in the inject of the hook.',
   ),
   'research:start': spec('machine', z.object({ promptId: text, tools: z.array(text) }), 'The research phase begins.'),
   'research:end': spec('machine', z.object({ memories: count, tools: count, failed: count, tookMs: ms }), 'The research phase is over.'),

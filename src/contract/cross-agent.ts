@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { AgentName, Metadata, Timestamp } from './ids.ts';
+import { AskingAgent, Metadata, Timestamp } from './ids.ts';
 import { clampedLimit } from './memory.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
 
@@ -80,7 +80,7 @@ const optionalText = (charsMax: number) =>
     .nullish()
     .transform((text) => text || undefined);
 const key = () => optionalText(600);
-const agent = () => AgentName.optional();
+const agent = () => AskingAgent;
 
 /** Who asks, under both names that clients use. */
 const Asker = { agentId: agent(), agent_id: agent(), sessionKey: key(), session_key: key() };

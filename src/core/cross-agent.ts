@@ -79,6 +79,12 @@ export interface Listener {
   readonly heard?: readonly string[] | undefined;
 }
 
+/** A message at the moment it was stored, and whose it is. */
+export interface SentMessage {
+  readonly message: CrossAgentMessage;
+  isFor(session: { readonly agentId: string; readonly sessionKey: string }): boolean;
+}
+
 export interface MessageLimits {
   readonly retentionDays: number;
   readonly messagesMax: number;

@@ -1,4 +1,4 @@
-import { AppError } from '../core/errors.ts';
+import { AppError } from './errors.ts';
 
 export interface Deadline {
   /** Aborts with AppError `timeout`, or with the caller's own reason. */
@@ -7,12 +7,17 @@ export interface Deadline {
   clear(): void;
 }
 
-/** One abort signal for "took too long" and "the caller gave up". */
-export function createDeadline(operationId: string, timeoutMs: number, caller?: AbortSignal): Deadline {
+/**
+ * One abort signal for "took too long" and "the caller gave up". `AbortSignal.timeout` would live on until its time is over, however soon
+ * the work is done.
+ *
+ * @param what  as the error names it: `<what> was not answered within …`
+ */
+export function createDeadline(what: string, timeoutMs: number, caller?: AbortSignal): Deadline {
   const controller = new AbortController();
   const give = () => controller.abort(caller?.reason);
   const timer = setTimeout(() => {
-    controller.abort(new AppError('timeout', { detail: `${operationId} was not answered within ${timeoutMs} ms` }));
+    controller.abort(new AppError('timeout', { detail: `${what} was not answered within ${timeoutMs} ms` }));
   }, timeoutMs);
   if (caller?.aborted) give();
   else caller?.addEventListener('abort', give, { once: true });

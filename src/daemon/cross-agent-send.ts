@@ -1,15 +1,11 @@
 import type { CrossAgentMessage, crossAgentOperations } from '../contract/cross-agent.ts';
-import { DEFAULT_AGENT } from '../contract/ids.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import type { AgentMessageDraft, MessageReader } from '../core/cross-agent.ts';
 import { AppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import { type PeerDeps, readerOf } from './cross-agent-deps.ts';
 import { agentOfKey, plainKey } from './hook-session.ts';
-import { agentFolders } from './identity.ts';
-
-/** Agents named in an error. */
-const NAMED_MAX = 20;
+import { knownAgents, listAgents } from './known-agents.ts';
 
 type Input = ParsedInputOf<(typeof crossAgentOperations)['sendAgentMessage']>;
 
@@ -19,6 +15,7 @@ export async function sendMessage(deps: PeerDeps, input: Input, context: Request
   const sender = { content: input.content, type: input.type, fromAgentId: from.agentId, fromSessionKey: from.sessionKey };
   const message = input.acp ? await relay(deps, { ...input.acp }, sender) : await deliver(deps, input, sender);
   deps.news.tell();
+  if (message.deliveryPath === 'local') deps.news.sent(message);
   const { id, fromAgentId, toAgentId, toSessionKey, broadcast, deliveryPath, deliveryStatus, recipients, deliveryError } = message;
   const fields = {
     id,
@@ -63,15 +60,10 @@ async function targetOf(deps: PeerDeps, { toAgentId, toSessionKey }: Input): Pro
   const known = knownAgents(deps);
   if (!known.includes(agentId) && !(await deps.presence.hasAgent(agentId))) {
     throw new AppError('unknown_agent', {
-      detail: `toAgentId: no agent "${agentId}" and no live session of one; known agents: ${known.slice(0, NAMED_MAX).join(', ')}`,
+      detail: `toAgentId: no agent "${agentId}" and no live session of one; known agents: ${listAgents(known)}`,
     });
   }
   return { agentId, sessionKey };
-}
-
-function knownAgents({ folder, config }: PeerDeps): string[] {
-  const roster = (config.agents?.roster ?? []).map(({ name }) => name);
-  return [...new Set([DEFAULT_AGENT, ...roster, ...agentFolders(folder)])];
 }
 
 /** Kept first, so that whatever happens on the way can be seen; it goes on when the caller hangs up. */

@@ -5,6 +5,7 @@ import type { Presence } from '../contract/cross-agent.ts';
 import type { DaemonOperations } from '../contract/daemon.ts';
 import { followPolicies } from '../core/agent-policy.ts';
 import type { Clock } from '../core/clock.ts';
+import type { SentMessage } from '../core/cross-agent.ts';
 import type { Embedder } from '../core/embedder.ts';
 import type { ModelFor } from '../core/job.ts';
 import { createLogBook, type LogBook, recordingLogger } from '../core/log-book.ts';
@@ -55,6 +56,8 @@ export interface Daemon {
   readonly live: LiveConfig;
   /** The live session of a key, also one that only announced itself. */
   presenceOf(key: string): Promise<Presence | undefined>;
+  /** Tells of each message between agents when it is stored; one listener. */
+  onMessage(listener: (sent: SentMessage) => void): void;
   /** Begin with the background work: until then it is only queued. */
   startBackground(): void;
   /** Background work that runs is put back into its queue. Call before `close`. */
@@ -84,7 +87,7 @@ export function openDaemon(options: DaemonOptions): Daemon {
   const meaning = createMeaning({ memories: kept, vectors: stores.vectors, embedder: options.embedder, timeoutMs, clock, log });
   const { memories } = meaning;
   const background = createBackground({ ...stores, memories, folder, config, clock, log, modelFor: options.modelFor ?? (() => undefined) });
-  const peers = { presence: stores.presence, messages: stores.messages(() => config.crossAgent), news: createPeerNews() };
+  const peers = { presence: stores.presence, messages: stores.messages(() => config.crossAgent), news: createPeerNews(plainKey) };
   const handlers = createDaemonHandlers({
     ...stores,
     ...peers,
@@ -111,6 +114,7 @@ export function openDaemon(options: DaemonOptions): Daemon {
     streams: streamsOf(logs, peers),
     live,
     presenceOf: (key) => stores.presence.find(plainKey(key)),
+    onMessage: (listener) => peers.news.onSent(listener),
     startBackground() {
       background.start();
       upkeep.start();

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { JobKind } from '../contract/jobs.ts';
+import { createDeadline } from '../core/deadline.ts';
 import { AppError } from '../core/errors.ts';
 import type { LeasedJob, ModelRoute } from '../core/job.ts';
 import { runContinuity } from './continuity-job.ts';
@@ -116,14 +117,16 @@ async function ask(deps: JobDeps, job: LeasedJob, question: Question, stop: Abor
   if (job.answer !== null) return JSON.parse(job.answer) as Answer;
   const chosen = deps.modelFor(question.route, question.model);
   if (!chosen) throw new AppError('unknown_provider', { detail: 'the provider went away while the job was prepared' });
-  const result = await chosen.provider.complete([{ role: 'user', content: [{ type: 'text', text: question.prompt }] }], {
+  const deadline = createDeadline('the question of a background job', JOB_CALL_TIMEOUT_MS, stop);
+  const asked = chosen.provider.complete([{ role: 'user', content: [{ type: 'text', text: question.prompt }] }], {
     model: chosen.model,
     maxTokens: question.maxTokens,
     systemPrompt: question.system,
     idempotencyKey: `${job.id}:${job.attempts}`,
-    signal: AbortSignal.any([stop, AbortSignal.timeout(JOB_CALL_TIMEOUT_MS)]),
+    signal: deadline.signal,
     ...(question.schema ? { outputSchema: question.schema } : {}),
   });
+  const result = await asked.finally(deadline.clear);
   if (result.stopReason === 'refusal') throw new AppError('provider_refused', { detail: 'the model refused to answer' });
   const answer = { text: result.content, context: question.context };
   if (!(await deps.jobs.keepAnswer(job, JSON.stringify(answer)))) {
@@ -136,9 +139,6 @@ function describe(error: unknown): { code: string; message: string; retryAfterMs
   if (error instanceof AppError) {
     const { code, detail: message, retryAfterMs } = error;
     return { code, message, ...(retryAfterMs === undefined ? {} : { retryAfterMs }), final: code === 'context_overflow' };
-  }
-  if (error instanceof DOMException && error.name === 'TimeoutError') {
-    return { code: 'timeout', message: `the model did not answer within ${JOB_CALL_TIMEOUT_MS} ms` };
   }
   return { code: 'internal', message: 'a fault of this program; the log has the cause' };
 }

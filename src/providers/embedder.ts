@@ -1,4 +1,5 @@
 import { EMBEDDING_MODEL, type EmbeddingConfig } from '../contract/embedding-config.ts';
+import { createDeadline } from '../core/deadline.ts';
 import type { Embedder } from '../core/embedder.ts';
 import { AppError } from '../core/errors.ts';
 import type { Environment } from './from-config.ts';
@@ -34,7 +35,8 @@ export function createEmbedder(config: EmbeddingConfig, env: Environment): Embed
     provider: wire.provider,
     model,
     async embed(texts, { signal, timeoutMs }) {
-      const answer = await post(wire, { model, input: texts }, key, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]));
+      const deadline = createDeadline(wire.url, timeoutMs, signal);
+      const answer = await post(wire, { model, input: texts }, key, deadline.signal).finally(deadline.clear);
       return checked(wire, wire.vectorsOf(answer), texts.length, dimensions);
     },
   };

@@ -3,6 +3,7 @@ import type { RetentionConfig, RuntimeConfig } from '../contract/config.ts';
 import { daemonOperations } from '../contract/daemon.ts';
 import { type RuntimeOperations, runtimeOperations } from '../contract/runtime.ts';
 import type { Clock } from '../core/clock.ts';
+import type { SentMessage } from '../core/cross-agent.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Call, DaemonClient } from '../core/operation-call.ts';
 import type { SignalLog } from '../core/signal-log.ts';
@@ -15,9 +16,11 @@ import type { ToolService } from '../tools/tool-service.ts';
 import type { AgentLimits } from './agent-limits.ts';
 import { createDaemonNotes, type DaemonNotes } from './daemon-notes.ts';
 import { createRunEffect } from './effects/run-effect.ts';
+import { watchEventLoop } from './event-loop-delay.ts';
 import { createLazyMetrics } from './lazy-metrics.ts';
 import { LiveHub } from './live/live-hub.ts';
 import { machineRefs } from './machine-service.ts';
+import { createMessageArrivals } from './message-arrivals.ts';
 import { createPromptService } from './prompt-service.ts';
 import type { EffectRecorder } from './recording/effect-recorder.ts';
 import { startRetention } from './retention.ts';
@@ -62,6 +65,8 @@ export interface Runtime {
   readonly operations: RuntimeOperations;
   readonly notes: DaemonNotes;
   readonly workflows: WorkflowRuns;
+  /** A message between agents was stored: sessions in memory that it is for take it into their logs. */
+  hear(sent: SentMessage): void;
   /** Brings back sessions and workflows whose last process left work undone; resolves with their number. */
   resume(): Promise<number>;
   /** No new turns; running ones get the drain time. Then all sessions leave memory. */
@@ -74,7 +79,8 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   const hub = new LiveHub();
   hub.headGseq = await log.headGseq();
   const random = options.random ?? Math.random;
-  const supervision = openSupervision({ log, config, clock, logger, hub, random });
+  const eventLoop = watchEventLoop();
+  const supervision = openSupervision({ log, config, clock, logger, hub, random, eventLoop });
   const { supervisor, agentLimits, stuck } = supervision;
   const metrics = createLazyMetrics(hub, {
     countCards: () => log.countCards(),
@@ -87,11 +93,12 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   supervisor.useEffects(createRunEffect({ ...options, ...effectSlots(config, agentLimits), hub, random }));
   const telemetry = await startTelemetry(hub, options.telemetry ?? null, logger);
   const notes = createDaemonNotes(deps);
-  const status = createStatusService(deps, () => workflows.damaged.size);
+  const status = createStatusService(deps, eventLoop, () => workflows.damaged.size);
   const sessions = createSessionService(deps);
   const prompts = createPromptService(deps);
   const workflows = new WorkflowService({ deps, sessions, prompts });
   const retention = startRetention({ ...deps, readUntil: () => workflows.readUntil }, options.retention ?? {});
+  const arrivals = createMessageArrivals(deps);
   const handlers = createRuntimeHandlers(deps, { sessions, prompts, workflows, status });
   options.tools.register(createSpawnTool(createSpawnSession({ supervisor, config, call: ownCall(handlers, logger), logger })));
   await checkDaemon(options, agentLimits);
@@ -107,6 +114,7 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     },
     sockets: { socket: (_input, context, socket) => serveSocket(deps, handlers, context, socket) },
     workflows,
+    hear: arrivals.hear,
     resume: async () => {
       const [resumed] = await Promise.all([supervisor.sweep(), workflows.sweep()]);
       return resumed;
@@ -114,9 +122,10 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     drain: async () => {
       await retention.close();
       workflows.close();
+      arrivals.close();
       const outcome = await supervisor.drain(config.limits.drainTimeoutMs);
       supervision.close();
-      status.close();
+      eventLoop.close();
       metrics.close();
       await telemetry.close();
       await notes.add('daemon:stop', { reason: 'signal', uptimeMs: clock.now() - info.startedAt });

@@ -37,7 +37,9 @@ const NO_USAGE = { inputTokens: 0, outputTokens: 0 };
  */
 export function takeSeed({ core, view }: FoldedSession, change: ForkChange): Seed {
   const dead = DEAD_ENDS.has(core.snapshot.value);
-  const context = { ...core.snapshot.context, ...(dead ? NOTHING_OPEN : {}), usage: NO_USAGE, costUsd: 0, session: change.session };
+  const { arrived: _named, ...past } = core.snapshot.context;
+  // The fork's log has named no message yet.
+  const context = { ...past, ...(dead ? NOTHING_OPEN : {}), usage: NO_USAGE, costUsd: 0, session: change.session };
   // The fork names the work in flight anew, in its own log.
   const { waiting, ...conversation } = { ...core.conversation, open: [], entries: inheritedEntries(core.conversation) };
   return {

@@ -1,28 +1,21 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { daemonOperations } from '../contract/daemon.ts';
 import { isoTime } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
+import type { EventLoopDelay } from './event-loop-delay.ts';
 import { machineRefs } from './machine-service.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 
-/** How often the event loop's delay is sampled; unit: milliseconds. */
-const DELAY_RESOLUTION_MS = 20;
-const NANOSECONDS_PER_MS = 1e6;
 /** The daemon counts as away when it takes longer than this to say that it is well; unit: milliseconds. */
 export const DAEMON_HEALTH_TIMEOUT_MS = 1_000;
 
 /** Health and description of the runtime. */
-export function createStatusService(deps: RuntimeDeps, damagedWorkflows: () => number) {
-  const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
-  delay.enable();
+export function createStatusService(deps: RuntimeDeps, eventLoop: EventLoopDelay, damagedWorkflows: () => number) {
   const { supervisor, daemon, info } = deps;
   return {
     async health() {
-      const reachable = await daemon.call(daemonOperations.daemonHealth, {}, { timeoutMs: DAEMON_HEALTH_TIMEOUT_MS }).then(
-        () => true,
-        () => false,
-      );
-      const reasons = reasonsOf(reachable, deps.log.writeFault());
+      const reachable = await answers(daemon);
+      const damaged = damagedWorkflows();
+      const reasons = reasonsOf(reachable, deps.log.writeFault(), damaged);
       const state = reasons.length === 0 ? ('healthy' as const) : ('degraded' as const);
       return {
         status: supervisor.draining ? ('draining' as const) : state,
@@ -33,8 +26,8 @@ export function createStatusService(deps: RuntimeDeps, damagedWorkflows: () => n
         daemon: { url: daemon.baseUrl, reachable },
         provider: deps.providers.resolve().provider.id,
         sessions: await countSessions(deps),
-        workflows: { damaged: damagedWorkflows() },
-        eventLoopDelayMs: { p50: milliseconds(delay, 50), p99: milliseconds(delay, 99) },
+        workflows: { damaged },
+        eventLoopDelayMs: { p50: rounded(eventLoop.percentile(50)), p99: rounded(eventLoop.percentile(99)) },
         rssBytes: process.memoryUsage.rss(),
       };
     },
@@ -66,18 +59,22 @@ export function createStatusService(deps: RuntimeDeps, damagedWorkflows: () => n
         limits: { ...deps.config.limits },
       };
     },
-
-    close() {
-      delay.disable();
-    },
   };
 }
 
+function answers(daemon: RuntimeDeps['daemon']): Promise<boolean> {
+  return daemon.call(daemonOperations.daemonHealth, {}, { timeoutMs: DAEMON_HEALTH_TIMEOUT_MS }).then(
+    () => true,
+    () => false,
+  );
+}
+
 /** Why the runtime does not do all of its work. */
-function reasonsOf(reachable: boolean, writeFault: string | null): string[] {
+function reasonsOf(reachable: boolean, writeFault: string | null, damaged: number): string[] {
   const reasons: string[] = [];
   if (!reachable) reasons.push('the daemon does not answer');
   if (writeFault !== null) reasons.push(`the last write of the signal log failed: ${writeFault}`);
+  if (damaged > 0) reasons.push(`workflows that do not go on because their logs are damaged: ${damaged}; GET /workflows names them`);
   return reasons;
 }
 
@@ -86,7 +83,6 @@ async function countSessions({ supervisor, stuck, log }: RuntimeDeps) {
   return { alive, quarantined, stuck: stuck.count, byState: await log.countCards() };
 }
 
-function milliseconds(delay: ReturnType<typeof monitorEventLoopDelay>, percentile: number): number {
-  const value = delay.percentile(percentile) / NANOSECONDS_PER_MS;
-  return Number.isFinite(value) ? Math.round(value * 100) / 100 : 0;
+function rounded(milliseconds: number): number {
+  return Number.isFinite(milliseconds) ? Math.round(milliseconds * 100) / 100 : 0;
 }

@@ -4,6 +4,7 @@ import type { Logger } from '../core/logger.ts';
 import type { SignalLog } from '../core/signal-log.ts';
 import { startAdmission } from './admission.ts';
 import { type AgentLimits, createAgentLimits } from './agent-limits.ts';
+import type { EventLoopDelay } from './event-loop-delay.ts';
 import type { LiveHub } from './live/live-hub.ts';
 import { type StuckDetector, startStuckDetector } from './stuck-detector.ts';
 import { Supervisor } from './supervisor.ts';
@@ -15,6 +16,7 @@ export interface SupervisionOptions {
   readonly logger: Logger;
   readonly hub: LiveHub;
   readonly random: () => number;
+  readonly eventLoop: EventLoopDelay;
 }
 
 export interface Supervision {
@@ -28,9 +30,9 @@ export interface Supervision {
 /** The supervisor with those who tell it what is too much, and what goes on for too long. */
 export function openSupervision({ config, ...options }: SupervisionOptions): Supervision {
   const { limits } = config;
-  const { log, logger } = options;
+  const { log, logger, eventLoop } = options;
   const agentLimits = createAgentLimits(config);
-  const admission = startAdmission({ delayMsMax: limits.eventLoopDelayMsMax, logPressure: () => log.pressure() });
+  const admission = startAdmission({ eventLoop, delayMsMax: limits.eventLoopDelayMsMax, logPressure: () => log.pressure() });
   const supervisor = new Supervisor({
     ...options,
     sessionsMax: limits.sessionsMax,

@@ -2,6 +2,7 @@ import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { isIP } from 'node:net';
 import { type CallbackTool, TOOL_TIMEOUT_MS_MAX } from '../contract/tool.ts';
+import { createDeadline } from '../core/deadline.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { Tool, ToolContext } from '../core/tool.ts';
 import { hostOf, isAllowed, isLoopback, lookupLoopback } from './callback-host.ts';
@@ -12,8 +13,8 @@ export const CALLBACK_RESPONSE_BYTES_MAX = 4_194_304;
 const EXCERPT_CHARS = 200;
 
 /**
- * A tool behind a URL: each call is one POST of `{name, input, callKey, sessionKey, sessionId, agent, project}`, with the call key as
- * `idempotency-key` too; answered by `{output}`, or `{error}` (text or `{message}`). Redirects are not followed, connections not kept.
+ * A tool behind a URL: each call is one POST of `{name, input, callKey, sessionKey, sessionId, agent, project, daemonUrl}`, with the
+ * call key as `idempotency-key` too; answered by `{output}`, or `{error}` (text or `{message}`). Redirects are not followed, connections not kept.
  *
  * @param allowedHosts  host names besides loopback that may be called; any other host must resolve to loopback at each call
  */
@@ -30,15 +31,17 @@ export function createCallbackTool(registration: CallbackTool, { allowedHosts }:
     needsApproval,
     timeoutMs,
     async execute(input, context) {
-      const { callKey, sessionKey, sessionId, agent, project } = context;
-      const body = JSON.stringify({ name, input, callKey, sessionKey, sessionId, agent, project });
-      const signal = AbortSignal.any([context.signal, AbortSignal.timeout(TOOL_TIMEOUT_MS_MAX)]);
+      const { callKey, sessionKey, sessionId, agent, project, daemonUrl } = context;
+      const body = JSON.stringify({ name, input, callKey, sessionKey, sessionId, agent, project, daemonUrl });
+      const { signal, clear } = createDeadline('the callback', TOOL_TIMEOUT_MS_MAX, context.signal);
       try {
         const response = await post(url, body, { callKey: context.callKey, signal, allowedHosts });
         return readAnswer(response.statusCode ?? 0, await readText(response));
       } catch (error) {
         if (context.signal.aborted) throw context.signal.reason;
         throw failure(error, signal, url);
+      } finally {
+        clear();
       }
     },
   };

@@ -103,6 +103,12 @@ function bypass({ bypassed, degraded }: SessionContext): Move[] {
   return degraded ? [] : [move('bypass', input('session:bypass:changed', { bypassed: !bypassed, by: 'test' }))];
 }
 
+/** The daemon's own: whoever may be there writes to the session. One at a time, or paths would count messages. */
+function message({ bypassed, arrived = [] }: SessionContext): Move[] {
+  if (bypassed || arrived.length > 0) return [];
+  return [move('message', input('message:arrived', { messageId: 'msg_1', type: 'info', from: 'dot', broadcast: false }))];
+}
+
 function idleCommands(context: SessionContext): Move[] {
   const prompts = ['prompt', 'short prompt', 'schema prompt'].map((type) => prompt(context, type));
   const compact = context.messages >= 2 ? [move('compact', input('compaction:requested', { by: 'test' }))] : [];
@@ -115,7 +121,7 @@ function commandMoves(at: string, context: SessionContext): Move[] {
   const takeBack = queued ? [move('take back', input('prompt:cancelled', { promptId: queued.promptId, by: 'test' }))] : [];
   if (at === 'aborting') return [END, prompt(context, 'prompt')];
   if (at === 'starting') return [changeModel(), END, ...takeBack, prompt(context, 'prompt'), prompt(context, 'reject')];
-  if (at === 'idle') return [...idleCommands(context), ...bypass(context), timer('idle')];
+  if (at === 'idle') return [...idleCommands(context), ...bypass(context), ...message(context), timer('idle')];
   // Turns that are there for one thing get no commands: each would be gone through three times.
   if (isShort(context)) return at.endsWith('backoff') || at.endsWith('awaiting-approval') ? [] : [timer('turn')];
   if (context.turn?.promptId.includes(SCHEMA_MARK)) return [];

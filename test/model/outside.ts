@@ -123,6 +123,8 @@ export class Outside {
         return session.update(id, OTHER_MODEL);
       case 'session:bypass:changed':
         return this.#bypass(!context.bypassed);
+      case 'message:arrived':
+        return this.#world.message(id);
       case 'tool:approval:resolved':
         return approvals.decide(id, context.calls.find((call) => call.state === 'waiting')!.id, first.payload.decision);
       default:

@@ -62,6 +62,8 @@ export interface World {
   readonly entered: Arrivals<string>;
   /** A model answer was read to its end. */
   readonly answersRead: Arrivals<true>;
+  /** Another agent writes to the session. */
+  message(session: string): Promise<unknown>;
   /** Sessions whose work was left undone go on. */
   resume(): Promise<number>;
   close(): Promise<void>;
@@ -90,9 +92,10 @@ export async function openWorld({ folder, modelUrl, clock, open = false }: World
   tools.register(gates.tool('forbidden'));
   const store = createJsonToolStore(folder);
   const toolService = createToolService({ registry: tools, store, connectMcp: connectMcpServer, allowedHosts: [], log: silentLogger });
+  const call = createInProcessTransport(daemonOperations, handlers);
   const runtime = await openRuntime({
     log: gates.gateLog(log),
-    daemon: { baseUrl: 'http://127.0.0.1', call: createInProcessTransport(daemonOperations, handlers) },
+    daemon: { baseUrl: 'http://127.0.0.1', call },
     providers: watchedProviders(config, answersRead),
     tools,
     toolService,
@@ -102,6 +105,9 @@ export async function openWorld({ folder, modelUrl, clock, open = false }: World
     info: { version: VERSION, workspace: folder, startedAt: clock.now() },
     random: () => 1,
   });
+  daemon.onMessage(runtime.hear);
+  const message = (toSessionKey: string) =>
+    call(daemonOperations.sendAgentMessage, { content: 'Hello.', fromAgentId: 'dot', toAgentId: 'default', toSessionKey });
   const entered = new Arrivals<string>('request');
   const server = createHttpServer({
     operations: runtime.operations,
@@ -122,7 +128,8 @@ export async function openWorld({ folder, modelUrl, clock, open = false }: World
     await log.close();
     daemon.close();
   };
-  return { url, client: createRuntimeClient({ baseUrl: url }), clock, gates, entered, answersRead, resume: () => runtime.resume(), close };
+  const client = createRuntimeClient({ baseUrl: url });
+  return { url, client, clock, gates, entered, answersRead, message, resume: () => runtime.resume(), close };
 }
 
 function configOf(baseUrl: string): RuntimeConfig {

@@ -1,12 +1,20 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Admission, startAdmission } from '../../src/runtime/admission.ts';
+import { type EventLoopDelay, watchEventLoop } from '../../src/runtime/event-loop-delay.ts';
 import { openSignalLog } from '../../src/store/signal-log.ts';
 
 let admission: Admission;
-afterEach(() => admission.close());
+let eventLoop: EventLoopDelay;
+beforeEach(() => {
+  eventLoop = watchEventLoop();
+});
+afterEach(() => {
+  admission.close();
+  eventLoop.close();
+});
 
 /** Keeps the event loop busy until told to stop, with moments in between in which timers run. */
 function keepBusy(): () => void {
@@ -22,7 +30,7 @@ function keepBusy(): () => void {
 }
 
 test('new work is refused while the event loop is late for more than a moment, and taken again when it has caught up', async () => {
-  admission = startAdmission({ delayMsMax: 50, logPressure: () => 0 });
+  admission = startAdmission({ eventLoop, delayMsMax: 50, logPressure: () => 0 });
   expect(admission.refusal()).toBeNull();
   const stop = keepBusy();
   await expect.poll(() => admission.refusal()?.code, { timeout: 20_000 }).toBe('overloaded');
@@ -35,7 +43,7 @@ test('new work is refused while the log has little room left for writes, before 
   const folder = mkdtempSync(join(tmpdir(), 'signet-admission-'));
   const log = await openSignalLog({ path: join(folder, 'signals.db') });
   try {
-    admission = startAdmission({ delayMsMax: 60_000, logPressure: () => log.pressure() });
+    admission = startAdmission({ eventLoop, delayMsMax: 60_000, logPressure: () => log.pressure() });
     const writes = Array.from({ length: 16_000 }, () => log.own('session:crowded'));
     expect(admission.refusal()).toMatchObject({ code: 'overloaded', retryAfterMs: 1_000 });
     await Promise.all(writes);
