@@ -1,5 +1,5 @@
 import type { Signal } from './contract/signal.ts';
-import { CustomSignalName, type WorkflowAgentSource, type WorkflowLimits, WorkflowSource } from './contract/workflow.ts';
+import { CustomSignalName, StoredWorkflow, type WorkflowAgentSource, type WorkflowLimits } from './contract/workflow.ts';
 import { isCustomName } from './contract/workflow-signals.ts';
 import { AppError } from './core/errors.ts';
 import type { Provider } from './core/provider.ts';
@@ -36,8 +36,8 @@ type Rules = Partial<
 export interface ReactiveAgent<State extends WorkflowStateShape = WorkflowStateShape> extends Rules {
   /** What the model is asked: a template with `{{ signal.payload.x }}`, `{{ state.x }}` and `{{ input }}`, or a function. */
   readonly prompt: string | ((scope: ReactiveScope<State>) => string);
-  /** Patterns of signal names. */
-  readonly activateOn: readonly (string | SignalDefinition<unknown>)[];
+  /** Patterns of signal names, and regular expressions over the whole name, without the flags g and y. */
+  readonly activateOn: readonly (string | RegExp | SignalDefinition<unknown>)[];
   /** Signals that follow its success; the payload is its output. */
   readonly emits?: readonly (string | SignalDefinition<unknown>)[];
   /** Signals that follow only when their condition holds. */
@@ -93,7 +93,7 @@ export function providersOf(agents: Readonly<Record<string, ReactiveAgent<never>
  */
 export function defineWorkflow<State extends WorkflowStateShape>(terms: WorkflowTerms<State>): WorkflowDefinition {
   const { name = 'workflow', agents, state, input, endWhen, timeout, limits, project } = terms;
-  const parsed = WorkflowSource.safeParse(
+  const parsed = StoredWorkflow.safeParse(
     defined({
       name,
       agents: Object.entries(agents).map(([key, agent]) => sourceOf(key, agent as ReactiveAgent<never>)),
@@ -132,12 +132,16 @@ function sourceOf(name: string, agent: ReactiveAgent<never>): Record<string, unk
     ...rules,
     name,
     prompt: text(prompt),
-    activateOn: activateOn.map(nameOf),
+    activateOn: activateOn.map((signal) => (signal instanceof RegExp ? storedOf(signal) : nameOf(signal))),
     emits: emits?.map(nameOf),
     when: text(when),
     emitWhen: emitWhen && Object.fromEntries(Object.entries(emitWhen).map(([emitted, condition]) => [emitted, text(condition)])),
     provider: typeof provider === 'object' ? provider.id : provider,
   });
+}
+
+function storedOf({ source, flags }: RegExp): { regexp: string; flags: string } {
+  return { regexp: source, flags };
 }
 
 type Functions = Partial<Pick<WorkflowAgent, 'prompt' | 'when' | 'emitWhen'>>;

@@ -38,7 +38,11 @@ export function addWorkflowCommands(program: Command, context: CliContext): void
   add('abort', 'stop a workflow: the turns of its agents are cancelled')
     .argument('<id>', 'workflow id')
     .option('--reason <text>', 'why, for the record')
-    .addHelpText('after', '\nExamples:\n  signet workflow abort wfl_abcdefghijklmnopqrst')
+    .option('--purge', 'forget its log as well, also a damaged one; this cannot be undone')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  signet workflow abort wfl_abcdefghijklmnopqrst\n  signet workflow abort wfl_abcdefghijklmnopqrst --purge',
+    )
     .action(async (id, flags) => (await display()).abortWorkflow(context, id, flags));
 }
 

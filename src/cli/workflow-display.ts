@@ -49,26 +49,40 @@ export async function listWorkflows(context: CliContext, { limit, json, ...addre
   if (json) return void context.stdout.write(`${safeJson(page, 2)}\n`);
   if (page.items.length === 0) return void context.stderr.write('No workflows. Run one with: signet workflow run <name or file>\n');
   context.stdout.write(formatWorkflows(page.items, Date.now()));
+  if (page.items.some(({ damage }) => damage))
+    context.stderr.write(
+      'A damaged workflow does not go on. What is wrong: signet workflow show <id>; forget it: signet workflow abort <id> --purge\n',
+    );
   if (page.next) context.stderr.write('There are more; see them with --limit\n');
 }
 
 /** @param now  milliseconds since 1970, what the ages are counted from */
 export function formatWorkflows(items: readonly WorkflowSummary[], now: number): string {
-  const rows = items.map(({ id, name, status, reason, startedAt }) => [
+  const rows = items.map(({ id, name, status, reason, startedAt, damage }) => [
     id,
     plainLine(name, VALUE_CHARS_MAX),
-    reason ? `${status} (${reason})` : status,
+    statusText(status, reason, damage),
     startedAt === null ? '-' : formatDuration(now - Date.parse(startedAt)),
   ]);
   return formatTable(['WORKFLOW', 'NAME', 'STATUS', 'STARTED'], rows);
+}
+
+function statusText(status: string, reason: string | null, damage: WorkflowSummary['damage']): string {
+  const detail = damage ? `at signal ${damage.seq}` : reason;
+  return detail ? `${status} (${detail})` : status;
 }
 
 export async function showWorkflow(context: CliContext, id: string, flags: Flags): Promise<void> {
   print(context, await requireClient(context, flags).workflow.get(id), flags);
 }
 
-export async function abortWorkflow(context: CliContext, id: string, flags: Flags & { readonly reason?: string }): Promise<void> {
-  print(context, await requireClient(context, flags).workflow.abort(id, flags.reason), flags);
+export async function abortWorkflow(
+  context: CliContext,
+  id: string,
+  flags: Flags & { readonly reason?: string; readonly purge?: boolean },
+): Promise<void> {
+  print(context, await requireClient(context, flags).workflow.abort(id, flags.reason, { purge: flags.purge }), flags);
+  if (flags.purge && !flags.json) context.stderr.write(`The log of ${id} is forgotten\n`);
 }
 
 function print(context: CliContext, view: WorkflowView, { json }: Flags): void {
@@ -80,7 +94,7 @@ export function formatWorkflow(view: WorkflowView): string {
   const rows: readonly (readonly [string, string])[] = [
     ['workflow', view.id],
     ['name', plainLine(view.name, VALUE_CHARS_MAX)],
-    ['status', `${view.status}${view.reason ? ` (${view.reason})` : ''}`],
+    ['status', statusText(view.status, view.reason, view.damage)],
     ...(error ? [['error', plainLine(`${error.code}: ${error.message}`, VALUE_CHARS_MAX)] as const] : []),
     ['agents', view.agents.join(', ')],
     ['activations', `${view.activations}, ${view.skipped} skipped`],

@@ -13,10 +13,31 @@ export const PromptId = z.string().regex(/^[A-Za-z0-9_.:-]{1,128}$/, 'must be 1 
 export type PromptId = z.output<typeof PromptId>;
 
 /** An agent's name: the folder `agents/<name>` and the scope of its private memories. */
+const AGENT_NAME_CHARS_MAX = 64;
+const AGENT_NAME_RULE = 'must be 1 to 64 characters of a-z, 0-9, _ and -, starting with a letter or digit';
 export const AgentName = z
   .string()
-  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'must be 1 to 64 characters of a-z, 0-9, _ and -, starting with a letter or digit');
+  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, { error: ({ input }) => AGENT_NAME_RULE + likeName(String(input)) });
 export type AgentName = z.output<typeof AgentName>;
+
+/** Behind a refused name, one that would do: `style-reviewer` for `styleReviewer`. */
+function likeName(text: string): string {
+  const words = text.slice(0, AGENT_NAME_CHARS_MAX).replace(/([a-z0-9])([A-Z])/g, '$1-$2');
+  const plain = words
+    .toLowerCase()
+    .replace(/[^a-z0-9_-]+/g, '-')
+    .replace(/^[-_]+/, '');
+  const name = plain.slice(0, AGENT_NAME_CHARS_MAX).replace(/-$/, '');
+  return name === '' ? '' : `; did you mean "${name}"?`;
+}
+
+/** The agent a call is made for. Shell hooks and existing clients say "none" by an empty text or null. */
+export const AskingAgent = z
+  .string()
+  .regex(/^(?:[a-z0-9][a-z0-9_-]{0,63})?$/, AGENT_NAME_RULE)
+  .nullish()
+  .transform((name) => name || undefined)
+  .optional();
 
 /** The agent that owns whatever is written without naming one. */
 export const DEFAULT_AGENT = 'default';

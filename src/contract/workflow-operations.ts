@@ -10,6 +10,7 @@ import {
   WorkflowId,
   WorkflowName,
   WorkflowSource,
+  WorkflowTimeout,
   workflowTerms,
 } from './workflow.ts';
 
@@ -194,5 +195,6 @@ export const WorkflowEntry = z.strictObject({
   agents: z.array(z.string()).min(1).max(WORKFLOW_AGENTS_MAX).describe('Agents of the roster that have `reactive`'),
   input: z.unknown().optional().describe('What `input` is when a run gives none'),
   ...workflowTerms,
+  timeout: WorkflowTimeout.optional(),
 });
 export type WorkflowEntry = z.output<typeof WorkflowEntry>;

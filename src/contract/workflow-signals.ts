@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ErrorFields, SIGNALS, type SignalSpec } from './catalog.ts';
 import { Usage } from './provider.ts';
 import { CauseRef, type SignalKind } from './signal.ts';
-import { WorkflowAgentRules, WorkflowEndReason, WorkflowLimits, WorkflowMetrics, WorkflowSource } from './workflow.ts';
+import { StoredWorkflow, WorkflowAgentRules, WorkflowEndReason, WorkflowLimits, WorkflowMetrics } from './workflow.ts';
 
 const text = z.string();
 const count = z.int().min(0);
@@ -26,7 +26,7 @@ export const WORKFLOW_SIGNALS = {
       limits: WorkflowLimits.extend({ timeoutMs: ms }),
       project: text.nullable(),
       /** The definition as data; null when it holds functions, which no other process knows. */
-      source: WorkflowSource.nullable(),
+      source: StoredWorkflow.nullable(),
       bodyDigest: text,
     }),
     'A run begins. The root of all it causes.',

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { durationWithin } from './duration.ts';
 import { AgentName, ToolName } from './ids.ts';
 import { Usage } from './provider.ts';
 import { SIGNAL_NAME_CHARS_MAX, SIGNAL_NAME_PATTERN } from './signal.ts';
@@ -10,6 +11,8 @@ export const WORKFLOW_NAMES_MAX = 64;
 const PROMPT_CHARS_MAX = 100_000;
 const EXPRESSION_CHARS_MAX = 4_096;
 const TIMEOUT_MS_MAX = 86_400_000;
+const OUTPUT_PATH_CHARS_MAX = 1_024;
+const OUTPUT_FORMS = 'must be a JSON Schema, or the path of a file with one, such as ./schemas/review.json';
 
 /** A workflow's own id: also its stream `workflow:<id>`. */
 export const WorkflowId = z.string().regex(/^[a-z0-9_]{6,48}$/, 'must be 6 to 48 characters of a-z, 0-9 and _');
@@ -58,9 +61,16 @@ export const SignalOrigin = z.strictObject({
 });
 export type SignalOrigin = z.output<typeof SignalOrigin>;
 
+const requestPattern = z.string('must be a text such as `analysis:*`; a regular expression is for workflows in code').max(128);
+/** A regular expression of a workflow in code, as its log keeps it. No request and no file may hold one. */
+const StoredRegExp = z.strictObject({ regexp: z.string(), flags: z.string() });
+const patternsOf = <P extends z.ZodType>(pattern: P) =>
+  z.array(pattern).min(1).max(WORKFLOW_NAMES_MAX).describe('Patterns of signal names');
+const storedPatterns = { activateOn: patternsOf(z.union([requestPattern, StoredRegExp])) };
+
 /** What an agent reacts to and within which bounds: everything about it that is plain data. */
 const agentRules = {
-  activateOn: z.array(z.string().max(128)).min(1).max(WORKFLOW_NAMES_MAX).describe('Patterns of signal names'),
+  activateOn: patternsOf(requestPattern),
   from: SignalOrigin.prefault({}).describe('Whose signals count'),
   emits: z
     .array(CustomSignalName)
@@ -86,7 +96,7 @@ const agentRules = {
   system: z.string().max(PROMPT_CHARS_MAX).optional().describe('System prompt of its sessions'),
   tools: z.array(ToolName).max(1_000).optional().describe('Tools its sessions may use; all when left out'),
 };
-export const WorkflowAgentRules = z.strictObject({ name: AgentName, ...agentRules });
+export const WorkflowAgentRules = z.strictObject({ name: AgentName, ...agentRules, ...storedPatterns });
 export type WorkflowAgentRules = z.output<typeof WorkflowAgentRules>;
 
 /** The texts that are compiled: a template, and expressions. */
@@ -100,7 +110,19 @@ const agentTexts = {
 };
 
 /** `reactive` of an agent in agent.yaml. */
-export const ReactiveAgent = z.strictObject({ ...agentRules, ...agentTexts });
+export const ReactiveAgent = z.strictObject({
+  ...agentRules,
+  ...agentTexts,
+  debounce: durationWithin(0, TIMEOUT_MS_MAX).optional().describe('The same as debounceMs, such as `2s`'),
+  limits: WorkflowAgentLimits.extend({
+    timeout: durationWithin(1, TIMEOUT_MS_MAX).optional().describe('The same as timeoutMs, such as `5m`'),
+  }).prefault({}),
+  output: z
+    .union([z.string().min(1).max(OUTPUT_PATH_CHARS_MAX), z.record(z.string(), z.unknown())], OUTPUT_FORMS)
+    .optional()
+    .describe('JSON Schema its output must fit, or the path of one in the workspace'),
+});
+export type ReactiveAgent = z.output<typeof ReactiveAgent>;
 /** An agent given inline. */
 export const WorkflowAgentSource = z.strictObject({ name: AgentName, ...agentRules, ...agentTexts });
 export type WorkflowAgentSource = z.output<typeof WorkflowAgentSource>;
@@ -115,6 +137,9 @@ export const workflowTerms = {
   project: z.string().max(1_024).optional().describe('Project of its sessions'),
 };
 
+/** `timeoutMs` of a workflow in agent.yaml as people write it. */
+export const WorkflowTimeout = durationWithin(1, TIMEOUT_MS_MAX).describe('The same as timeoutMs, such as `30m`');
+
 /** A workflow as data, complete. */
 export const WorkflowSource = z.strictObject({
   name: WorkflowName,
@@ -123,6 +148,12 @@ export const WorkflowSource = z.strictObject({
   ...workflowTerms,
 });
 export type WorkflowSource = z.output<typeof WorkflowSource>;
+
+/** The same as the log keeps it: one of code may listen by regular expressions. */
+export const StoredWorkflow = WorkflowSource.extend({
+  agents: z.array(WorkflowAgentSource.extend(storedPatterns)).min(1).max(WORKFLOW_AGENTS_MAX),
+});
+export type StoredWorkflow = z.output<typeof StoredWorkflow>;
 
 export const WorkflowEndReason = z.enum(['quiescent', 'end-when', 'timeout', 'aborted', 'error', 'budget']);
 export type WorkflowEndReason = z.output<typeof WorkflowEndReason>;

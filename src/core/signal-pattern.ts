@@ -86,7 +86,9 @@ function checkText(text: string, pointer: string): void {
   if (text === '*') throw refusal('`*` matches no signal', 'every name has two segments or more; did you mean `**`?', pointer);
   const stranger = /[^A-Za-z0-9_.:*-]/.exec(text)?.[0];
   if (stranger !== undefined) {
-    const hint = 'use letters, digits, `_`, `.`, `-`, `:` and `*`; a leading `!` excludes, several patterns are separated by commas';
+    const hint = text.startsWith('/')
+      ? 'a regular expression is for workflows in code; here use `*` for one segment and `**` for one or more'
+      : 'use letters, digits, `_`, `.`, `-`, `:` and `*`; a leading `!` excludes, several patterns are separated by commas';
     throw refusal(`${JSON.stringify(stranger)} in \`${text}\` cannot occur in a signal name`, hint, pointer);
   }
   const segments = text.split(':');

@@ -1,8 +1,8 @@
-import type { WorkflowAgentSource, WorkflowSource } from '../contract/workflow.ts';
+import type { StoredWorkflow, WorkflowAgentRules } from '../contract/workflow.ts';
 import { isCustomName } from '../contract/workflow-signals.ts';
 import { AppError } from './errors.ts';
 import { compileExpression } from './expression.ts';
-import { compilePatterns } from './signal-pattern.ts';
+import { compilePatterns, type NameMatcher } from './signal-pattern.ts';
 import { compileTemplate } from './template.ts';
 import type { OutcomeScope, TriggerScope, WorkflowAgent, WorkflowDefinition } from './workflow.ts';
 
@@ -14,7 +14,7 @@ const OUTCOME_NAMES = ['output', ...TRIGGER_NAMES];
  *
  * @throws AppError `invalid_workflow`, `invalid_expression`, `invalid_pattern`, naming the field
  */
-export function compileWorkflow(source: WorkflowSource): WorkflowDefinition {
+export function compileWorkflow(source: StoredWorkflow): WorkflowDefinition {
   const { name, state, input, endWhen, timeoutMs, limits, project = null } = source;
   const agents = source.agents.map((agent, index) => compileAgent(agent, `/agents/${index}`));
   const ends = endWhen === undefined ? undefined : compileExpression(endWhen, { names: ['state'], pointer: '/endWhen' });
@@ -45,7 +45,7 @@ export function checkWorkflow({ agents }: WorkflowDefinition): void {
     const pointer = `/agents/${index}`;
     if (names.has(name)) throw refusal(`${pointer}/name`, `two agents are called "${name}"; give each a name of its own`);
     names.add(name);
-    compilePatterns(activateOn, `${pointer}/activateOn`);
+    compileListener(activateOn, `${pointer}/activateOn`);
     for (const emitted of [...emits, ...Object.keys(emitWhen)]) {
       if (isCustomName(emitted)) continue;
       throw refusal(`${pointer}/emits`, `"${emitted}" is a name of Signet's own signals; choose another, such as "${name}:done"`);
@@ -53,7 +53,13 @@ export function checkWorkflow({ agents }: WorkflowDefinition): void {
   });
 }
 
-function compileAgent(source: WorkflowAgentSource, pointer: string): WorkflowAgent {
+/** What an agent listens to. @throws AppError `invalid_pattern` */
+export function compileListener(activateOn: WorkflowAgentRules['activateOn'], pointer: string): NameMatcher {
+  const patterns = activateOn.map((pattern) => (typeof pattern === 'string' ? pattern : new RegExp(pattern.regexp, pattern.flags)));
+  return compilePatterns(patterns, pointer);
+}
+
+function compileAgent(source: StoredWorkflow['agents'][number], pointer: string): WorkflowAgent {
   const { prompt, when, emitWhen, ...rules } = source;
   const template = compileTemplate(prompt, { names: TRIGGER_NAMES, pointer: `${pointer}/prompt` });
   const guard = when === undefined ? undefined : compileExpression(when, { names: TRIGGER_NAMES, pointer: `${pointer}/when` });

@@ -1,5 +1,5 @@
 import type { Signal } from '../contract/signal.ts';
-import type { WorkflowAgentRules, WorkflowLimits, WorkflowResult, WorkflowSource } from '../contract/workflow.ts';
+import type { StoredWorkflow, WorkflowAgentRules, WorkflowLimits, WorkflowResult } from '../contract/workflow.ts';
 
 /** What an agent's `when` and `prompt` may look at: the workflow as it was at the trigger's place in the log. Frozen, all of it. */
 export interface TriggerScope {
@@ -35,7 +35,7 @@ export interface WorkflowDefinition {
   /** Sessions of the workflow belong to it; also what the scope `project` means. */
   readonly project: string | null;
   /** The definition as data: another process compiles it again from here and goes on. Null when it holds functions; such a run dies with its process. */
-  readonly source: WorkflowSource | null;
+  readonly source: StoredWorkflow | null;
 }
 
 export interface WorkflowStart {

@@ -7,6 +7,7 @@ import { unknownSkills } from '../core/agent-skills.ts';
 import { AppError } from '../core/errors.ts';
 import { skillPool } from './agent-skills.ts';
 import { keysAt, nearestKey } from './agent-yaml-keys.ts';
+import { isSchedule, NO_SCHEDULES, strangersIn, workflowFaults } from './agent-yaml-workflows.ts';
 
 /** Looked for in this order; the first one counts. */
 export const CONFIG_FILES = ['agent.yaml', 'AGENT.yaml', 'config.yaml'] as const;
@@ -73,15 +74,17 @@ export function checkAgentYaml(folder: string, name: string, text: string): Pick
     ...repeatedNames(source, checked.data),
     ...(pool === undefined ? [] : unknown),
     ...strangeBindings(source, checked.data),
+    ...workflowFaults(folder, value, checked.data).map(({ path, text }) => finding(source, path, text)),
   ];
   if (findings.length > 0) throw invalid(inOrder(findings));
   const warnings = source.document.warnings.map((warning) => `${at(source, warning.pos[0])} ${firstLine(warning.message)}`);
   const roster = checked.data.agents?.roster ?? [];
   const groupless = roster.filter(lacksGroup).map((entry) => `${name}: agent "${entry.name}": ${LACKS_GROUP}`);
+  const strangers = strangersIn(checked.data).map(({ path, text }) => finding(source, path, text).detail);
   // Without a pool nothing can be said to be missing from it; it may be on its way.
   return {
     config: checked.data,
-    problems: [...warnings, ...groupless, ...(pool === undefined ? unknown : []).map(({ detail }) => detail)],
+    problems: [...warnings, ...groupless, ...strangers, ...(pool === undefined ? unknown : []).map(({ detail }) => detail)],
   };
 }
 
@@ -155,6 +158,7 @@ function describe(source: Source, issue: Issue): Finding[] {
     const near = nearestKey(key, valid);
     const hint = near === undefined ? `; valid keys: ${valid.join(', ')}` : `; did you mean "${near}"?`;
     const path = [...issue.path, key];
+    if (isSchedule(path)) return finding(source, path, NO_SCHEDULES);
     return { pointer: pointerOf(path), detail: `${position(source, path)} unknown key "${key}" in ${where(issue.path)}${hint}` };
   });
 }

@@ -70,7 +70,7 @@ export function loadIdentity({ folder, config }: IdentityOptions, agent: string 
     const own = [...(name === 'SOUL.md' && entry?.personality ? [entry.personality] : []), join('agents', agent, name)];
     const shared = name === 'MEMORY.md' && !inheritsMemory ? [] : [name];
     for (const path of [...own, ...shared]) {
-      const { text, problem } = readIdentityFile(folder, path);
+      const { text, problem } = readWorkspaceText(folder, path);
       const isNamed = path === entry?.personality && text === undefined;
       if (problem !== undefined || isNamed) warnings.push(`${isNamed ? 'personality ' : ''}${path} ${problem ?? 'is no file with text'}`);
       if (text === undefined) continue;
@@ -117,7 +117,8 @@ const ABSENT: ReadText = { text: undefined, problem: undefined };
 const OUTSIDE: ReadText = { text: undefined, problem: 'leads out of the workspace: it is not read' };
 const PRIVATE: ReadText = { text: undefined, problem: `leads into one of ${PRIVATE_FOLDERS.join(', ')}: it is not read` };
 
-function readIdentityFile(folder: string, path: string): ReadText {
+/** A text of the workspace, at most IDENTITY_BYTES_MAX of it; never from outside or from where keys and databases are. */
+export function readWorkspaceText(folder: string, path: string): ReadText {
   const file = resolve(folder, path);
   if (!isWithin(resolve(folder), file)) return OUTSIDE;
   try {

@@ -1,7 +1,7 @@
 import type { ModelInfo } from '../contract/provider.ts';
 import { AppError } from '../core/errors.ts';
+import { nearestNames } from '../core/nearest-name.ts';
 import { modelInfo } from '../providers/prices.ts';
-import { nearestNames } from '../tools/nearest-name.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 
 export interface ChosenModel {

@@ -7,6 +7,7 @@ import type { sessionOperations } from '../contract/session-operations.ts';
 import type { CauseRef } from '../contract/signal.ts';
 import { newId } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
+import { nameHint } from '../core/nearest-name.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import type { SessionView } from '../core/session-view.ts';
 import type { SessionCard } from '../core/signal-log.ts';
@@ -184,7 +185,11 @@ export async function requireAgent(deps: RuntimeDeps, name: string) {
   const entry = agents.find((agent) => agent.name === name);
   if (!entry) {
     throw new AppError('unknown_agent', {
-      detail: `no agent "${name}"; known: ${agents.map((agent) => agent.name).join(', ')}. Add it to agents.roster in agent.yaml`,
+      detail: `no agent "${name}"; ${nameHint(
+        name,
+        agents.map((agent) => agent.name),
+        'known',
+      )}. Or add it to agents.roster in agent.yaml`,
     });
   }
   return entry;

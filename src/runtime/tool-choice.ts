@@ -1,5 +1,5 @@
 import { AppError } from '../core/errors.ts';
-import { nearestNames } from '../tools/nearest-name.ts';
+import { nearestNames } from '../core/nearest-name.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 
 /**

@@ -1,10 +1,12 @@
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runCli } from '../../src/cli/program.ts';
 import { call } from '../conformance/calls.ts';
 import { type Rig, startRig } from '../e2e/rig.ts';
 import { captureCli } from '../helpers/captured-cli.ts';
+import { startWorkflow, untilEnd } from '../helpers/workflow.ts';
 
 const YAML = `
 agents:
@@ -51,13 +53,46 @@ describe('workflows of agent.yaml', () => {
     expect((await rig.client.session.get(activated.payload.session)).agent).toBe('analyzer');
   });
 
+  test('may say times in words and the schema of an output by its path, which is read for each run', async () => {
+    const yaml = `
+agents:
+  roster:
+    - name: judge
+      reactive: { activateOn: [workflow:start], prompt: "Judge.", output: ./schemas/verdict.json, updates: verdict, debounce: 20ms, limits: { timeout: 1m } }
+workflows:
+  court: { agents: [judge], state: { verdict: null }, timeout: 2m }
+`;
+    const folder = mkdtempSync(join(tmpdir(), 'signet-court-'));
+    const write = (field: string) =>
+      writeFileSync(join(folder, 'schemas', 'verdict.json'), JSON.stringify({ type: 'object', required: [field] }));
+    mkdirSync(join(folder, 'schemas'));
+    write('guilty');
+    const court = await startRig({ folder, yaml });
+    try {
+      court.model.respond(() => ({ text: '{"guilty": false}' }));
+      const { id } = await startWorkflow(court.runtimeUrl, { name: 'court' });
+      const log = await untilEnd(court.runtimeUrl, id);
+      expect(log[0]!.payload).toMatchObject({
+        agents: [{ debounceMs: 20, limits: { timeoutMs: 60_000 } }],
+        limits: { timeoutMs: 120_000 },
+      });
+      expect(log.at(-1)!.payload).toMatchObject({ reason: 'quiescent', state: { verdict: { guilty: false } } });
+      write('sentence');
+      const other = await startWorkflow(court.runtimeUrl, { name: 'court' });
+      expect((await untilEnd(court.runtimeUrl, other.id))[0]!.payload).toMatchObject({ agents: [{ output: { required: ['sentence'] } }] });
+    } finally {
+      await court.close();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+
   test('that name an agent which does not react are refused with the ones that do', async () => {
     const other = await startRig({ yaml: YAML });
     try {
       const answer = await call('POST', `${other.runtimeUrl}/workflows`, { name: 'broken' });
       expect(answer).toMatchObject({ status: 400, body: { code: 'config_invalid' } });
       expect(answer.body.detail).toBe(
-        'agent.yaml: workflows.broken.agents names "idler"; agents of the roster with `reactive`: analyzer, reviewer',
+        'agent.yaml: workflows.broken.agents names "idler"; agents of the roster with `reactive`: analyzer, reviewer. Or give "idler" a section `reactive`',
       );
     } finally {
       await other.close();
@@ -98,8 +133,10 @@ describe('signet workflow', () => {
 
   test('says what is wrong with a file or an argument', async () => {
     const unknown = captureCli(rig);
-    expect(await runCli(unknown.context, ['workflow', 'run', 'weekly'])).toBe(1);
-    expect(unknown.err()).toContain('agent.yaml has no workflow "weekly"; there are: nightly (workflow_not_found)');
+    expect(await runCli(unknown.context, ['workflow', 'run', 'nightli'])).toBe(1);
+    expect(unknown.err()).toContain(
+      'agent.yaml has no workflow "nightli"; did you mean "nightly"? there are: nightly. Or add it to `workflows`, or give `agents` (workflow_not_found)',
+    );
     const missing = captureCli(rig);
     expect(await runCli(missing.context, ['workflow', 'run', 'nowhere.yaml'])).toBe(1);
     expect(missing.err()).toContain('nowhere.yaml cannot be read');

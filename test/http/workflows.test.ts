@@ -248,6 +248,14 @@ describe('what a client is refused', () => {
       status: 400,
       body: { code: 'invalid_pattern', errors: [{ pointer: '/agents/0/activateOn/0' }] },
     });
+    expect(await post({ agents: [{ ...one, activateOn: ['/^turn:/'] }] })).toMatchObject({
+      status: 400,
+      body: { code: 'invalid_pattern', hint: expect.stringContaining('a regular expression is for workflows in code') },
+    });
+    expect(await post({ agents: [{ ...one, activateOn: [{ regexp: '^turn:', flags: '' }] }] })).toMatchObject({
+      status: 400,
+      body: { code: 'invalid_request', errors: [{ pointer: '/agents/0/activateOn/0', detail: expect.stringContaining('in code') }] },
+    });
     expect(await post({ agents: [{ ...one, when: 'state.' }] })).toMatchObject({
       status: 400,
       body: { code: 'invalid_expression', errors: [{ pointer: '/agents/0/when' }] },
@@ -257,7 +265,29 @@ describe('what a client is refused', () => {
       body: { code: 'invalid_workflow', errors: [{ pointer: '/agents/0/emits' }] },
     });
     expect(await post({ agents: [one, one] })).toMatchObject({ status: 400, body: { code: 'invalid_workflow' } });
-    expect(await post({ agents: [{ ...one, agent: 'nobody' }] })).toMatchObject({ status: 400, body: { code: 'unknown_agent' } });
+    expect(await post({ agents: [{ ...one, agent: 'defualt' }] })).toMatchObject({
+      status: 400,
+      body: {
+        code: 'unknown_agent',
+        detail: 'no agent "defualt"; did you mean "default"? known: default, dot. Or add it to agents.roster in agent.yaml',
+        errors: [{ pointer: '/agents/0/agent' }],
+      },
+    });
+    expect(await post({ agents: [one, { ...one, name: 'two', from: { agents: ['one', 'onee'] } }] })).toMatchObject({
+      status: 400,
+      body: {
+        code: 'unknown_agent',
+        detail: expect.stringContaining('no agent "onee"; did you mean "one"? known: one, two, default, dot'),
+        errors: [{ pointer: '/agents/1/from/agents/1' }],
+      },
+    });
+    expect(await post({ agents: [{ ...one, name: 'styleReviewer' }] })).toMatchObject({
+      status: 400,
+      body: {
+        code: 'invalid_request',
+        errors: [{ pointer: '/agents/0/name', detail: expect.stringMatching(/did you mean "style-reviewer"\?$/) }],
+      },
+    });
     expect(await post({ agents: [{ ...one, provider: 'nobody' }] })).toMatchObject({ status: 400, body: { code: 'unknown_provider' } });
     expect(await post({ agents: [one], surprise: 1 })).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
     expect((await call('GET', `${rig.runtimeUrl}/workflows/wfl_unknown`)).body).toMatchObject({ code: 'workflow_not_found' });

@@ -100,7 +100,8 @@ agents:
       { pointer: '/hoks', detail: 'agent.yaml:12:1 unknown key "hoks" in the file; did you mean "hooks"?' },
       {
         pointer: '/agents/roster/0/name',
-        detail: 'agent.yaml:15:7 agents.roster.0.name: must be 1 to 64 characters of a-z, 0-9, _ and -, starting with a letter or digit',
+        detail:
+          'agent.yaml:15:7 agents.roster.0.name: must be 1 to 64 characters of a-z, 0-9, _ and -, starting with a letter or digit; did you mean "dot"?',
       },
       {
         pointer: '/agents/roster/0/colour',

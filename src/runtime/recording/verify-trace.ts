@@ -32,7 +32,7 @@ async function verifyOwn(signals: readonly SealedSignal[], id: string): Promise<
     loadCheckpoint: async () => null,
   };
   const { divergence } = await verifySession(log, id);
-  return divergence && differs(divergence.seq, divergence.what, divergence.expected, divergence.actual);
+  return divergence && `${divergence.message}${values(divergence.expected, divergence.actual)}`;
 }
 
 function verifyWorkflow(signals: readonly SealedSignal[]): string | null {
@@ -65,5 +65,9 @@ function regenerate(core: WorkflowCore | null, { name, payload, source, timestam
 }
 
 function differs(seq: number, what: string, expected: unknown, actual: unknown): string {
-  return `signal ${seq}: ${what}\n- ${canonicalJson(expected)}\n+ ${canonicalJson(actual)}`;
+  return `signal ${seq}: ${what}${values(expected, actual)}`;
+}
+
+function values(expected: unknown, actual: unknown): string {
+  return `\n- ${canonicalJson(expected)}\n+ ${canonicalJson(actual)}`;
 }

@@ -4,6 +4,7 @@ import type { Signal } from '../../contract/signal.ts';
 import { WorkflowSource } from '../../contract/workflow.ts';
 import type { WorkflowView, workflowOperations } from '../../contract/workflow-operations.ts';
 import { AppError } from '../../core/errors.ts';
+import { nameHint } from '../../core/nearest-name.ts';
 import type { Handlers, RequestContext } from '../../core/operation-call.ts';
 import { compilePatterns, parsePatternList } from '../../core/signal-pattern.ts';
 import { compileWorkflow } from '../../core/workflow-compile.ts';
@@ -74,8 +75,10 @@ async function sourceOf(deps: RuntimeDeps, { id: _id, name, ...given }: Input<'r
   if (name === undefined) throw new AppError('invalid_workflow', { detail: 'give `agents`, or the `name` of a workflow of agent.yaml' });
   const known = workflows.find((workflow) => workflow.name === name);
   if (known) return WorkflowSource.parse({ ...known, ...stated });
-  const names = workflows.map((workflow) => workflow.name).join(', ') || 'none';
-  throw new AppError('workflow_not_found', { detail: `agent.yaml has no workflow "${name}"; there are: ${names}` });
+  const names = workflows.map((workflow) => workflow.name);
+  throw new AppError('workflow_not_found', {
+    detail: `agent.yaml has no workflow "${name}"; ${nameHint(name, names, 'there are')}. Or add it to \`workflows\`, or give \`agents\``,
+  });
 }
 
 async function listWorkflows({ log }: RuntimeDeps, workflows: WorkflowService, { limit, cursor }: Input<'listWorkflows'>) {

@@ -2,8 +2,9 @@ import { PROMPT_CHARS_MAX } from '../../contract/session.ts';
 import type { Signal } from '../../contract/signal.ts';
 import { deepFreeze } from '../../core/deep-freeze.ts';
 import { AppError } from '../../core/errors.ts';
-import { compilePatterns, type NameMatcher } from '../../core/signal-pattern.ts';
+import type { NameMatcher } from '../../core/signal-pattern.ts';
 import type { TriggerScope, WorkflowAgent, WorkflowDefinition } from '../../core/workflow.ts';
+import { compileListener } from '../../core/workflow-compile.ts';
 import type { WorkflowDraft } from './workflow-core.ts';
 import type { Origin } from './workflow-trail.ts';
 
@@ -49,7 +50,7 @@ export class WorkflowMatcher {
     this.#projectOf = projectOf;
     this.#listeners = definition.agents.map((agent, index) => ({
       agent,
-      wants: compilePatterns(agent.activateOn, `/agents/${index}/activateOn`),
+      wants: compileListener(agent.activateOn, `/agents/${index}/activateOn`),
     }));
   }
 

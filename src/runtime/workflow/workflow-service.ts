@@ -6,6 +6,7 @@ import type { WorkflowDamage } from '../../contract/workflow-operations.ts';
 import type { WorkflowPayloadOf } from '../../contract/workflow-signals.ts';
 import { newId } from '../../core/clock.ts';
 import { AppError, isAppError } from '../../core/errors.ts';
+import { nameHint } from '../../core/nearest-name.ts';
 import { canonicalJson } from '../../core/signal-seal.ts';
 import type { WorkflowAgent, WorkflowDefinition, WorkflowRun, WorkflowRuns, WorkflowStart } from '../../core/workflow.ts';
 import { checkWorkflow, compileWorkflow } from '../../core/workflow-compile.ts';
@@ -216,14 +217,13 @@ export class WorkflowService implements WorkflowRuns {
   async #resolveAgents(agents: readonly WorkflowAgent[]): Promise<WorkflowAgent[]> {
     const { deps } = this.#ports;
     const roster = (await deps.daemon.call(daemonOperations.listAgents, {})).agents.map(({ name }) => name);
+    const own = agents.map(({ name }) => name).filter((name) => !roster.includes(name));
     return agents.map((agent, index) => {
       if (agent.tools) requireTools(deps, agent.tools, `/agents/${index}/tools`);
       if (agent.output) requireSchema(agent.output, `/agents/${index}/output`);
-      if (agent.agent !== undefined && !roster.includes(agent.agent)) {
-        throw new AppError('unknown_agent', {
-          detail: `no agent "${agent.agent}"; known: ${roster.join(', ')}. Add it to agents.roster in agent.yaml`,
-        });
-      }
+      if (agent.agent !== undefined) requireAgent(agent.agent, roster, `/agents/${index}/agent`);
+      for (const [at, name] of agent.from.agents?.entries() ?? [])
+        requireAgent(name, [...own, ...roster], `/agents/${index}/from/agents/${at}`);
       if (agent.provider !== undefined || agent.model !== undefined) chooseModel(deps, agent);
       return agent.agent === undefined && roster.includes(agent.name) ? { ...agent, agent: agent.name } : agent;
     });
@@ -237,6 +237,13 @@ export class WorkflowService implements WorkflowRuns {
       signals: () => readTrace(this.#ports.deps.log, id),
     };
   }
+}
+
+/** @throws AppError `unknown_agent` with the names most like it */
+function requireAgent(name: string, names: readonly string[], pointer: string): void {
+  if (names.includes(name)) return;
+  const detail = `no agent "${name}"; ${nameHint(name, names, 'known')}. Or add it to agents.roster in agent.yaml`;
+  throw new AppError('unknown_agent', { detail, errors: [{ pointer, detail }] });
 }
 
 /** Told before a model is paid for an answer that nobody can check. @throws AppError `invalid_workflow` */

@@ -2,6 +2,8 @@
 const NAMES_OFFERED = 3;
 /** Longest part of a name that is compared, in characters; a model may send anything as a name. */
 const COMPARED_CHARS_MAX = 64;
+/** Names told in one message. */
+const NAMES_TOLD_MAX = 20;
 
 /** The names most like `wrong`, best first, at most NAMES_OFFERED; empty when none shares half of its characters. */
 export function nearestNames(wrong: string, names: readonly string[]): string[] {
@@ -12,6 +14,18 @@ export function nearestNames(wrong: string, names: readonly string[]): string[] 
     .sort((a, b) => a.distance - b.distance || (a.name < b.name ? -1 : 1))
     .slice(0, NAMES_OFFERED)
     .map(({ name }) => name);
+}
+
+/**
+ * What a message says behind a wrong name: the names like it, and those there are.
+ *
+ * @param what  the names are, such as `agents of the roster`
+ */
+export function nameHint(wrong: string, names: readonly string[], what: string): string {
+  const near = nearestNames(wrong, names).map((name) => `"${name}"`);
+  const more = names.length > NAMES_TOLD_MAX ? `, and ${names.length - NAMES_TOLD_MAX} more` : '';
+  const told = `${what}: ${names.slice(0, NAMES_TOLD_MAX).join(', ') || 'none'}${more}`;
+  return near.length > 0 ? `did you mean ${near.join(' or ')}? ${told}` : told;
 }
 
 /** Levenshtein's distance, one row at a time. */
