@@ -16,7 +16,7 @@ export function addReplayCommand(program: Command, context: CliContext): void {
       '--verify',
       'compare everything the machine says with what is stored; exit code 1 at the first difference (default without --at)',
     )
-    .option('--at <seq>', 'the session as it was after this signal', wholeNumberArgument(1, Number.MAX_SAFE_INTEGER))
+    .option('--at <seq>', 'the session as it was after the step this signal belongs to', wholeNumberArgument(1, Number.MAX_SAFE_INTEGER))
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
@@ -39,9 +39,12 @@ async function replay(context: CliContext, id: string, flags: Flags): Promise<vo
   else if (result.verified) context.stdout.write(`${result.signals} signals replayed, all equal; digest ${result.digest}\n`);
   if (!flags.json) for (const line of otherMachines(result.machines)) context.stdout.write(`${line}\n`);
   if (result.verified) return;
-  const { seq, what, expected, actual } = result.divergence!;
-  const show = (value: unknown) => plainLine(safeJson(value), VALUE_CHARS_MAX);
-  throw new CliExit(EXIT.failure, `signal ${seq} differs in ${what}:\n  expected ${show(expected)}\n  stored   ${show(actual)}`);
+  throw new CliExit(EXIT.failure, divergenceLines(result.divergence!));
+}
+
+function divergenceLines({ message, expected, actual }: { message: string; expected?: unknown; actual?: unknown }): string {
+  const show = (title: string, value: unknown) => (value === null ? [] : [`  ${title} ${plainLine(safeJson(value), VALUE_CHARS_MAX)}`]);
+  return [plainLine(message, VALUE_CHARS_MAX), ...show('expected', expected), ...show('stored  ', actual)].join('\n');
 }
 
 function otherMachines(machines: readonly { version: string; fromSeq: number; replayed: boolean }[]): string[] {

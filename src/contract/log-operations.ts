@@ -50,7 +50,8 @@ export const logOperations = {
       digest: z.string(),
       /** Versions of the statechart that wrote the log, in order; signals of another version than this program's are not replayed, their digests are checked. */
       machines: z.array(z.object({ version: z.string(), digest: z.string(), fromSeq: z.int(), replayed: z.boolean() })),
-      divergence: z.object({ seq: z.int(), what: z.string(), expected: z.unknown(), actual: z.unknown() }).nullable(),
+      /** `what`: the member that differs, or missing, unreadable, unexpected, refused or checkpoint; `message` says it in a sentence. */
+      divergence: z.object({ seq: z.int(), what: z.string(), message: z.string(), expected: z.unknown(), actual: z.unknown() }).nullable(),
     }),
     errors: ['session_not_found'],
   }),
@@ -58,9 +59,10 @@ export const logOperations = {
     ...log,
     id: 'sessionStateAt',
     path: '/session/:id/state',
-    summary: 'The session as it was after a signal, folded from its log; without `at`, as it is.',
+    summary: 'The session as it was after the step that signal `at` belongs to, folded from its log; without `at`, as it is.',
     input: z.strictObject({ id: SessionId, at: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional() }),
     output: z.object({
+      /** Last signal that was folded: the end of the step. */
       seq: z.int(),
       at: z.string(),
       state: SessionState,
@@ -75,7 +77,8 @@ export const logOperations = {
     ...log,
     id: 'diffSessions',
     path: '/session/:id/diff',
-    summary: 'Where two sessions part: the first signal that differs, then their states. Ids, times and digests do not count.',
+    summary:
+      'Where two sessions part: the first signal that differs, then their states. Ids, times and digests do not count; a fork begins with the past of its parent.',
     input: z.strictObject({ id: SessionId, with: SessionId }),
     output: z.object({
       a: SessionId,

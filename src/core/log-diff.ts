@@ -45,7 +45,7 @@ export interface DiffSide {
  * processes (system signals) do not count, in texts of models and tools neither. Pure.
  */
 export function diffSessions(a: DiffSide, b: DiffSide): SessionDiff {
-  const comparison = createComparison(a.session, b.session);
+  const comparison = createComparison([a.session], [b.session]);
   const left = ownSignals(a.signals);
   const right = ownSignals(b.signals);
   for (;;) {
@@ -71,10 +71,14 @@ export interface Comparison {
   finish(stateA: unknown, stateB: unknown): SessionDiff;
 }
 
-/** The comparison a pair of signals at a time, for logs that are read in pages. */
-export function createComparison(sessionA: string, sessionB: string): Comparison {
-  const namesA = new Names(sessionA);
-  const namesB = new Names(sessionB);
+/**
+ * The comparison a pair of signals at a time, for logs that are read in pages.
+ *
+ * @param sessionsA  the session and those it was forked from: their ids mean the same
+ */
+export function createComparison(sessionsA: readonly string[], sessionsB: readonly string[]): Comparison {
+  const namesA = new Names(sessionsA);
+  const namesB = new Names(sessionsB);
   let compared = 0;
   let first: SignalDifference | null = null;
   return {
@@ -135,15 +139,17 @@ const MOMENT = /\d{4}-\d\d-\d\d[T ]\d\d:\d\d/;
 /** Ids of one side by the order in which they first come up. */
 class Names {
   readonly #names = new Map<string, string>();
+  #count = 0;
 
-  constructor(session: string) {
-    this.#names.set(session, '<session>');
+  constructor(sessions: readonly string[]) {
+    for (const session of sessions) this.#names.set(session, '<session>');
   }
 
   of(id: string): string {
     const known = this.#names.get(id);
     if (known) return known;
-    const name = `<id ${this.#names.size}>`;
+    this.#count += 1;
+    const name = `<id ${this.#count}>`;
     this.#names.set(id, name);
     return name;
   }

@@ -19,6 +19,7 @@ const ARROWS: Readonly<Record<string, string>> = {
   'turn:end': 'S-->>C',
   'tool:approval:requested': 'S->>C',
   'tool:approval:resolved': 'C-->>S',
+  'message:arrived': 'D->>S',
   'hook:start': 'S->>D',
   'hook:end': 'D-->>S',
   'hook:error': 'D-xS',

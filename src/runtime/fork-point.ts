@@ -1,7 +1,7 @@
 import type { Signal } from '../contract/signal.ts';
-import { isAppError } from '../core/errors.ts';
+import { AppError, isAppError } from '../core/errors.ts';
 import type { SignalLog } from '../core/signal-log.ts';
-import { foldSession } from './session-fold.ts';
+import { type FoldOptions, foldSession } from './session-fold.ts';
 import type { FoldedSession } from './session-state.ts';
 
 /** Signals read at once when looking for the ends of a step; most steps have fewer than ten. */
@@ -11,31 +11,43 @@ const PAGE_SIGNALS = 64;
 const SYSTEM_OUTPUTS: ReadonlySet<string> = new Set(['supervisor:child:started', 'supervisor:child:stopped']);
 
 /**
+ * The session after the step that signal `at` belongs to, or as it is.
+ *
+ * @throws AppError `invalid_cursor` when there is no such signal; else as `foldSession` does
+ */
+export async function foldAt(log: SignalLog, id: string, at: number | undefined, options?: FoldOptions): Promise<FoldedSession> {
+  if (at === undefined) return foldSession(log, id);
+  const { head } = await log.head(`session:${id}`);
+  // A session that is not there is told of by the fold.
+  if (head > 0 && head < at) throw new AppError('invalid_cursor', { detail: `session ${id} has ${head} signals, not ${at}` });
+  return foldStep(log, id, at, options);
+}
+
+/**
  * The session after the step that signal `at` belongs to. In the middle of a step the machine has moved already while conversation and
  * view have not heard of it yet, so nothing can go on from there. When the end of the step is damaged it is the step before.
  *
  * @throws as `foldSession` does
  */
-export async function foldStep(log: SignalLog, id: string, at: number | undefined): Promise<FoldedSession> {
-  if (at === undefined) return foldSession(log, id);
+async function foldStep(log: SignalLog, id: string, at: number, options?: FoldOptions): Promise<FoldedSession> {
   const { end, whole } = await endOfStep(log, `session:${id}`, at);
   if (whole) {
     try {
-      return await foldSession(log, id, end);
+      return await foldSession(log, id, end, options);
     } catch (error) {
       if (damagedAt(error) <= at) throw error;
     }
   }
   const before = await beforeStep(log, `session:${id}`, at);
   // Nothing stands before the first step: the fold says what is damaged.
-  return foldSession(log, id, before > 0 ? before : undefined);
+  return foldSession(log, id, before > 0 ? before : undefined, options);
 }
 
 /** Not `whole` when the log cannot be read as far as the step goes. */
 async function endOfStep(log: SignalLog, stream: string, at: number): Promise<{ end: number; whole: boolean }> {
   const { head } = await log.head(stream);
   for (let end = at; ; ) {
-    const { signals, torn } = await readAhead(log, stream, end);
+    const { signals, torn } = await readAhead(log, stream, end, PAGE_SIGNALS);
     for (const signal of signals) {
       if (signal.seq !== end + 1) return { end, whole: false };
       if (!followsInput(signal)) return { end, whole: true };
@@ -46,9 +58,14 @@ async function endOfStep(log: SignalLog, stream: string, at: number): Promise<{ 
 }
 
 /** A row that cannot be read does not hide the ones before it. */
-async function readAhead(log: SignalLog, stream: string, after: number): Promise<{ signals: Signal[]; torn: boolean }> {
+export async function readAhead(
+  log: Pick<SignalLog, 'read'>,
+  stream: string,
+  after: number,
+  limit: number,
+): Promise<{ signals: Signal[]; torn: boolean }> {
   try {
-    return { signals: await log.read(stream, after, PAGE_SIGNALS), torn: false };
+    return { signals: await log.read(stream, after, limit), torn: false };
   } catch (error) {
     const readable = damagedAt(error) - 1 - after;
     if (readable < 0) throw error;

@@ -6,7 +6,7 @@ import type { Signal } from '../contract/signal.ts';
 import { newId } from '../core/clock.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
-import { foldStep } from './fork-point.ts';
+import { foldAt } from './fork-point.ts';
 import { replacedInput } from './fork-replacement.ts';
 import { sessionMachineRef } from './machine-service.ts';
 import { chooseModel } from './model-choice.ts';
@@ -14,7 +14,6 @@ import type { RuntimeDeps } from './runtime-deps.ts';
 import { foldSession, logTrimmed } from './session-fold.ts';
 import { takeSeed } from './session-seed.ts';
 import { requireAgent } from './session-service.ts';
-import type { FoldedSession } from './session-state.ts';
 
 type Input = ParsedInputOf<(typeof sessionOperations)['forkSession']>;
 
@@ -23,7 +22,7 @@ export async function forkSession(deps: RuntimeDeps, input: Input, context: Requ
   const { id, replaceInput } = input;
   const replaced = replaceInput && (await inputAt(deps, id, input.at));
   const draft = replaced && replacedInput(replaced, replaceInput, context.client);
-  const folded = replaced ? await foldSession(deps.log, id, replaced.seq - 1) : await foldAt(deps, id, input.at);
+  const folded = replaced ? await foldSession(deps.log, id, replaced.seq - 1) : await foldAt(deps.log, id, input.at);
   const parent = folded.view.session;
   const agent = input.agent ?? parent.agent;
   await requireAgent(deps, agent);
@@ -59,15 +58,6 @@ export async function forkSession(deps: RuntimeDeps, input: Input, context: Requ
   );
   await noteFork(deps, id, { into: session, atSeq: folded.core.seq });
   return host.view.session;
-}
-
-async function foldAt({ log }: RuntimeDeps, id: string, at: number | undefined): Promise<FoldedSession> {
-  const head = at === undefined ? 0 : (await log.head(`session:${id}`)).head;
-  // A session that is not there is told of by the fold.
-  if (at !== undefined && head > 0 && head < at) {
-    throw new AppError('invalid_cursor', { detail: `session ${id} has ${head} signals, not ${at}` });
-  }
-  return foldStep(log, id, at);
 }
 
 /** In the log of the parent too, unless that has ended and is closed. The fork stands either way. */

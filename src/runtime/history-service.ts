@@ -3,9 +3,9 @@ import type { MessageView } from '../contract/session.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
 import type { Signal } from '../contract/signal.ts';
 import type { ConversationEntry } from '../core/conversation.ts';
-import { AppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import { compilePatterns, parsePatternList } from '../core/signal-pattern.ts';
+import { foldAt } from './fork-point.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 import { foldSession } from './session-fold.ts';
 
@@ -38,9 +38,7 @@ export function createHistoryService(deps: RuntimeDeps) {
     },
 
     async stateAt({ id, at }: Input<'sessionStateAt'>) {
-      const { core, view } = await foldSession(log, id, at, { check: at === undefined });
-      if (at !== undefined && core.seq < at)
-        throw new AppError('invalid_cursor', { detail: `session ${id} has ${core.seq} signals, not ${at}` });
+      const { core, view } = await foldAt(log, id, at, { check: false });
       const { session } = view;
       return {
         seq: core.seq,

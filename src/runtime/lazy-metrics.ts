@@ -1,20 +1,18 @@
 import type { LiveHub } from './live/live-hub.ts';
 import type { MetricSources, Metrics } from './metrics.ts';
+import { createTally } from './tally.ts';
 
 export interface LazyMetrics {
-  /** Prometheus text. Counting begins with the first call: the library costs 20 MiB, which only those who scrape should pay. */
+  /** Prometheus text. Counts are since the start; the library and the watch on the event loop, 20 MiB, come with the first call. */
   text(): Promise<string>;
   close(): void;
 }
 
 export function createLazyMetrics(hub: LiveHub, sources: MetricSources): LazyMetrics {
+  const tally = createTally();
+  hub.observe(tally);
   let loading: Promise<Metrics> | null = null;
-  const load = async () => {
-    const { createMetrics } = await import('./metrics.ts');
-    const metrics = createMetrics(sources);
-    hub.observe(metrics);
-    return metrics;
-  };
+  const load = async () => (await import('./metrics.ts')).createMetrics(tally, sources);
   return {
     text: async () => {
       loading ??= load();

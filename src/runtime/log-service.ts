@@ -1,18 +1,18 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LOG_FILE_BYTES_MAX, type LogHeader, type logOperations } from '../contract/log-operations.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
-import type { SealedSignal, Signal } from '../contract/signal.ts';
+import type { SealedSignal } from '../contract/signal.ts';
 import { AppError, isAppError } from '../core/errors.ts';
-import { createComparison, takesPart } from '../core/log-diff.ts';
 import { createLogCheck, headerOf, logLine, refused } from '../core/log-file.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import { createView, foldView, type SessionView } from '../core/session-view.ts';
-import type { SignalLog } from '../core/signal-log.ts';
+import { readPages, requireWhole } from './log-pages.ts';
 import { atBoundary } from './machine-upgrade.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 import { cardAfter, SETTLED_STATES } from './session-card.ts';
 import { foldCore } from './session-core.ts';
-import { foldSession, sessionNotFound } from './session-fold.ts';
+import { diffLogs } from './session-diff.ts';
+import { sessionNotFound } from './session-fold.ts';
 import { SNAPSHOT_SIGNALS, takeSnapshot } from './session-snapshot.ts';
 import type { FoldedSession, SessionCore } from './session-state.ts';
 import { type TrimDeps, trimSession } from './trim-service.ts';
@@ -20,8 +20,6 @@ import { type TrimDeps, trimSession } from './trim-service.ts';
 type Ops = typeof logOperations;
 type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
 
-/** Stored signals read at once. */
-const PAGE_SIGNALS = 1_000;
 /** Signals checked and folded before other work gets its turn, about 10 ms. */
 const IMPORT_STEP_SIGNALS = 100;
 /** A larger one is left out: with the signals it would fill the queue of the log's writer. It is only a cache. */
@@ -32,7 +30,7 @@ const IMPORT_RETRY_MS = 1_000;
 export function createLogService(deps: RuntimeDeps, readUntil: TrimDeps['readUntil']) {
   let importing = false;
   return {
-    diff: (input: Input<'diffSessions'>) => diff(deps, input),
+    diff: (input: Input<'diffSessions'>) => diffLogs(deps, input),
     trim: ({ id, ...wish }: Input<'trimSession'>) => trimSession({ ...deps, readUntil }, id, wish),
     exportLog: (input: Input<'exportSession'>, context: RequestContext) => exportLog(deps, input.id, context),
     async importLog(input: Input<'importSession'>) {
@@ -49,41 +47,6 @@ export function createLogService(deps: RuntimeDeps, readUntil: TrimDeps['readUnt
   };
 }
 
-async function diff(deps: RuntimeDeps, { id, with: other }: Input<'diffSessions'>) {
-  const [a, b] = [await deps.supervisor.view(id), await deps.supervisor.view(other)];
-  const [seqA, seqB] = [a.session.seq, b.session.seq];
-  await Promise.all([id, other].map((session) => requireWhole(deps.log, session)));
-  const comparison = createComparison(id, other);
-  const [left, right] = [readConduct(deps.log, id, seqA), readConduct(deps.log, other, seqB)];
-  for (;;) {
-    const [one, next] = [await left.next(), await right.next()];
-    if (one.done && next.done) break;
-    if (comparison.add(one.value ?? null, next.value ?? null)) break;
-  }
-  const result = comparison.finish(await stateOf(deps.log, id, seqA), await stateOf(deps.log, other, seqB));
-  const shown = (differences: typeof result.state) => differences.map(({ path, a: ours, b: theirs }) => ({ path, a: ours, b: theirs }));
-  const first = result.first && { ...result.first, differences: shown(result.first.differences) };
-  return { a: id, b: other, ...result, first, state: shown(result.state) };
-}
-
-async function* readLog(log: SignalLog, id: string, until: number): AsyncGenerator<Signal[], undefined> {
-  for (let seq = 0; seq < until; ) {
-    const page = await log.read(`session:${id}`, seq, Math.min(PAGE_SIGNALS, until - seq));
-    if (page.length === 0) return;
-    yield page;
-    seq = page.at(-1)!.seq;
-  }
-}
-
-async function* readConduct(log: SignalLog, id: string, until: number): AsyncGenerator<Signal, undefined> {
-  for await (const page of readLog(log, id, until)) yield* page.filter(takesPart);
-}
-
-async function stateOf(log: SignalLog, id: string, until: number): Promise<unknown> {
-  const { core, view } = await foldSession(log, id, until);
-  return { session: view.session, context: core.snapshot.context };
-}
-
 async function exportLog({ supervisor, log }: RuntimeDeps, id: string, { signal }: RequestContext): Promise<string> {
   const { session } = await supervisor.view(id);
   const until = session.seq;
@@ -93,7 +56,7 @@ async function exportLog({ supervisor, log }: RuntimeDeps, id: string, { signal 
   if (!created || !last) throw sessionNotFound(id);
   const parts = [logLine(headerOf(created, last))];
   let bytes = Buffer.byteLength(parts[0]!);
-  for await (const page of readLog(log, id, until)) {
+  for await (const page of readPages(log, id, until)) {
     signal.throwIfAborted();
     const part = page.map(logLine).join('');
     bytes += Buffer.byteLength(part);
@@ -105,15 +68,6 @@ async function exportLog({ supervisor, log }: RuntimeDeps, id: string, { signal 
     parts.push(part);
   }
   return parts.join('');
-}
-
-/** A fork carries the state in itself, so it can go where a log without its beginning cannot. @throws AppError `log_trimmed` */
-async function requireWhole(log: SignalLog, id: string): Promise<void> {
-  const checkpoint = await log.loadCheckpoint(`session:${id}`);
-  if (!checkpoint) return;
-  throw new AppError('log_trimmed', {
-    detail: `signals 1 to ${checkpoint.seq} of session ${id} were trimmed; fork it, the log of the fork is whole`,
-  });
 }
 
 /** All or nothing: the log is checked and folded first and appended in one commit, so a refusal or a crash leaves no trace. */

@@ -1,16 +1,11 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { PayloadOf } from '../contract/catalog.ts';
-import type { Usage } from '../contract/provider.ts';
-import type { HubObserver } from './live/live-hub.ts';
+import type { Distribution, Spread, Sum, Tally } from './tally.ts';
 
 const DELAY_RESOLUTION_MS = 20;
 const NANOSECONDS_PER_SECOND = 1e9;
-const MS_PER_SECOND = 1_000;
-const DWELL_BUCKETS_SECONDS = [0.01, 0.05, 0.25, 1, 5, 15, 60, 300, 1_800];
-const APPEND_BUCKETS_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2];
 
-export interface Metrics extends HubObserver {
+export interface Metrics {
   /** Prometheus text. */
   text(): Promise<string>;
   close(): void;
@@ -25,65 +20,73 @@ export interface MetricSources {
   readonly stuck: () => number;
 }
 
-/** Numbers for Prometheus, folded from the same signals everything else is. */
-export function createMetrics(sources: MetricSources): Metrics {
+/** Numbers for Prometheus: what was tallied since the start, and what is now. */
+export function createMetrics(tally: Tally, sources: MetricSources): Metrics {
   const registry = new Registry();
-  const counters = createCounters(registry);
-  const append = new Histogram({
-    name: 'signet_append_seconds',
-    help: 'From append to fsynced',
-    buckets: APPEND_BUCKETS_SECONDS,
-    registers: [registry],
-  });
-  const lagging = new Gauge({
-    name: 'signet_readers_lagging',
-    help: 'Stream readers that are behind and were told so',
-    registers: [registry],
-  });
+  registerSums(registry, tally);
+  const registers = [registry];
+  const dwell = { name: 'signet_state_seconds', help: 'Time a session spent in a state', labelNames: ['state'], registers };
+  new TalliedHistogram(dwell, tally.dwell);
+  new TalliedHistogram({ name: 'signet_append_seconds', help: 'From append to fsynced', labelNames: [], registers }, tally.append);
   const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
   delay.enable();
-  createGauges(registry, sources, delay);
-  return {
-    observe: (signal) => {
-      counters.signals.inc();
-      OBSERVERS[signal.name]?.(counters, signal.payload as never);
-    },
-    appended: (seconds) => append.observe(seconds),
-    lag: (readers) => lagging.inc(readers),
-    text: () => registry.metrics(),
-    close: () => delay.disable(),
-  };
+  registerGauges(registry, tally, sources, delay);
+  return { text: () => registry.metrics(), close: () => delay.disable() };
 }
 
-type Counters = ReturnType<typeof createCounters>;
-
-function createCounters(registry: Registry) {
-  const registers = [registry];
-  return {
-    turns: new Counter({ name: 'signet_turns_total', help: 'Turns by how they ended', labelNames: ['outcome'], registers }),
-    tokens: new Counter({ name: 'signet_tokens_total', help: 'Tokens of model calls', labelNames: ['direction'], registers }),
-    cost: new Counter({ name: 'signet_cost_usd_total', help: 'Cost of model calls with a known price', registers }),
-    calls: new Counter({ name: 'signet_model_calls_total', help: 'Model calls by outcome', labelNames: ['outcome'], registers }),
-    tools: new Counter({ name: 'signet_tool_calls_total', help: 'Tool calls by outcome', labelNames: ['outcome'], registers }),
-    restarts: new Counter({ name: 'signet_session_restarts_total', help: 'Crashed sessions that were started again', registers }),
-    limits: new Counter({
-      name: 'signet_limits_met_total',
-      help: 'Limits met by what came of it',
-      labelNames: ['kind', 'action'],
-      registers,
-    }),
-    signals: new Counter({ name: 'signet_signals_total', help: 'Signals committed', registers }),
-    dwell: new Histogram({
-      name: 'signet_state_seconds',
-      help: 'Time a session spent in a state',
-      labelNames: ['state'],
-      buckets: DWELL_BUCKETS_SECONDS,
-      registers,
-    }),
-  };
+function registerSums(registry: Registry, tally: Tally): void {
+  const counter = (name: string, help: string, sum: Sum, labelNames: string[] = []) =>
+    new Counter({
+      name,
+      help,
+      labelNames,
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const { labels, value } of sum.entries()) this.inc(labels, value);
+      },
+    });
+  counter('signet_turns_total', 'Turns by how they ended', tally.turns, ['outcome']);
+  counter('signet_tokens_total', 'Tokens of model calls', tally.tokens, ['direction']);
+  counter('signet_cost_usd_total', 'Cost of model calls with a known price', tally.cost);
+  counter('signet_model_calls_total', 'Model calls by outcome', tally.calls, ['outcome']);
+  counter('signet_tool_calls_total', 'Tool calls by outcome', tally.tools, ['outcome']);
+  counter('signet_session_restarts_total', 'Crashed sessions that were started again', tally.restarts);
+  counter('signet_limits_met_total', 'Limits met by what came of it', tally.limits, ['kind', 'action']);
+  counter('signet_signals_total', 'Signals committed', tally.signals);
 }
 
-function createGauges(registry: Registry, sources: MetricSources, delay: ReturnType<typeof monitorEventLoopDelay>): void {
+/** Shows a distribution; prom-client's own would have to be told every observation once more. */
+class TalliedHistogram extends Histogram {
+  readonly #config: { readonly name: string; readonly help: string };
+  readonly #distribution: Distribution;
+
+  constructor(config: { name: string; help: string; labelNames: string[]; registers: Registry[] }, distribution: Distribution) {
+    super({ ...config, buckets: [...distribution.bounds] });
+    this.#distribution = distribution;
+    this.#config = config;
+  }
+
+  /** What the registry and `get` ask for; its type is not among those the library declares. */
+  async getForPromString() {
+    const { name, help } = this.#config;
+    const { bounds } = this.#distribution;
+    const values = [...this.#distribution.entries()].flatMap((spread) => linesOf(name, bounds, spread));
+    return { name, help, type: 'histogram', aggregator: 'sum', values };
+  }
+}
+
+function linesOf(name: string, bounds: readonly number[], { labels: sharedLabels, counts, sum }: Spread) {
+  let count = 0;
+  const buckets = counts.map((more, place) => {
+    count += more;
+    return { metricName: `${name}_bucket`, labels: { le: bounds[place] ?? '+Inf' }, sharedLabels, value: count };
+  });
+  const line = (end: string, value: number) => ({ metricName: `${name}_${end}`, labels: {}, sharedLabels, value });
+  return [...buckets, line('sum', sum), line('count', count)];
+}
+
+function registerGauges(registry: Registry, tally: Tally, sources: MetricSources, delay: ReturnType<typeof monitorEventLoopDelay>): void {
   const registers = [registry];
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
@@ -104,6 +107,7 @@ function createGauges(registry: Registry, sources: MetricSources, delay: ReturnT
       for (const [state, count] of Object.entries(await sources.countCards())) this.set({ state }, count);
     },
   });
+  gauge('signet_readers_lagging', 'Stream readers that are behind and were told so', () => tally.lagging);
   gauge('signet_sessions_in_memory', 'Sessions with an actor', sources.alive);
   gauge('signet_sessions_quarantined', 'Sessions put aside until somebody resumes them', sources.quarantined);
   gauge(
@@ -119,30 +123,3 @@ function createGauges(registry: Registry, sources: MetricSources, delay: ReturnT
   });
   gauge('process_resident_memory_bytes', 'Resident memory', () => process.memoryUsage.rss());
 }
-
-type Observer = (counters: Counters, payload: never) => void;
-
-function countUsage({ tokens, cost }: Counters, usage: Usage, costUsd: number | null): void {
-  tokens.inc({ direction: 'in' }, usage.inputTokens);
-  tokens.inc({ direction: 'out' }, usage.outputTokens);
-  if (costUsd !== null) cost.inc(costUsd);
-}
-
-const OBSERVERS: Readonly<Record<string, Observer>> = {
-  'turn:end': (counters, { stopReason }: PayloadOf<'turn:end'>) => counters.turns.inc({ outcome: stopReason }),
-  'turn:rejected': (counters) => counters.turns.inc({ outcome: 'rejected' }),
-  'harness:end': (counters, { usage, costUsd }: PayloadOf<'harness:end'>) => {
-    counters.calls.inc({ outcome: 'ok' });
-    countUsage(counters, usage, costUsd);
-  },
-  'harness:error': (counters, { code, usage, costUsd = null }: PayloadOf<'harness:error'>) => {
-    counters.calls.inc({ outcome: code });
-    if (usage) countUsage(counters, usage, costUsd);
-  },
-  'tool:result': (counters, { isError }: PayloadOf<'tool:result'>) => counters.tools.inc({ outcome: isError ? 'error' : 'ok' }),
-  'supervisor:child:restarted': (counters) => counters.restarts.inc(),
-  'supervisor:limit': (counters, { kind, action }: PayloadOf<'supervisor:limit'>) => counters.limits.inc({ kind, action }),
-  'session:transition': (counters, { from, dwellMs }: PayloadOf<'session:transition'>) => {
-    if (from[0]) counters.dwell.observe({ state: from[0] }, dwellMs / MS_PER_SECOND);
-  },
-};

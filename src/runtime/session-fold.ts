@@ -14,7 +14,7 @@ const PAGE_SIGNALS = 1_000;
 /** A log that is trimmed between two reads is begun again; one that has a gap then is damaged. */
 const TRIES_MAX = 3;
 
-interface FoldOptions {
+export interface FoldOptions {
   /** Compare each digest with the signals before it: 5 µs a signal. On unless said otherwise. */
   readonly check?: boolean;
 }

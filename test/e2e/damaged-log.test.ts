@@ -3,10 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { runCli } from '../../src/cli/program.ts';
 import { foldSession } from '../../src/runtime/session-fold.ts';
 import { takeSnapshot } from '../../src/runtime/session-snapshot.ts';
 import { openSignalLog } from '../../src/store/signal-log.ts';
 import { call } from '../conformance/calls.ts';
+import { captureCli } from '../helpers/captured-cli.ts';
 import { type Signet, startSignet } from '../helpers/signet.ts';
 
 let folder: string;
@@ -43,6 +45,19 @@ function rewrite(db: DatabaseSync, seq: number, change: (body: string) => string
   db.prepare(`UPDATE signals SET body = ? WHERE ${OF_STREAM} AND seq = ?`).run(change(String(row.body)), `session:${id}`, seq);
 }
 
+/** The replay names the same signal, in a sentence. */
+async function expectDiverged(seq: number, message: string): Promise<void> {
+  expect(await signet.client.session.verify(id)).toMatchObject({
+    verified: false,
+    signals: seq - 1,
+    divergence: { seq, message: expect.stringContaining(message) },
+  });
+  const cli = captureCli(signet);
+  expect(await runCli(cli.context, ['replay', id])).toBe(1);
+  expect(cli.err()).toContain(`signal ${seq} `);
+  expect(cli.err()).toContain(message);
+}
+
 async function expectPutAside(seq: number): Promise<void> {
   const refusal = {
     code: 'log_divergence',
@@ -71,6 +86,7 @@ test('a flipped byte in a stored signal puts that session aside, names the signa
     }),
   );
   await expectPutAside(9);
+  await expectDiverged(9, 'than the machine gives it');
   await betweenRuns((db) => rewrite(db, 9, () => whole));
   expect((await signet.client.session.prompt(id, { content: 'again' })).status).toBe('completed');
 });
@@ -78,11 +94,13 @@ test('a flipped byte in a stored signal puts that session aside, names the signa
 test('a stored signal that is not JSON any more puts that session aside', async () => {
   await betweenRuns((db) => rewrite(db, 7, (body) => body.slice(1)));
   await expectPutAside(7);
+  await expectDiverged(7, 'signal 7 cannot be read: what is stored is not JSON');
 });
 
 test('a signal that is missing puts that session aside', async () => {
   await betweenRuns((db) => db.prepare(`DELETE FROM signals WHERE ${OF_STREAM} AND seq = 5`).run(`session:${id}`));
   await expectPutAside(5);
+  await expectDiverged(5, 'is missing: the log goes on with signal 6');
 });
 
 test('a log without its end is not taken for the whole of it', async () => {
@@ -92,6 +110,14 @@ test('a log without its end is not taken for the whole of it', async () => {
     code: 'log_divergence',
     extra: { seq: end },
   });
+  await expectDiverged(end, 'is missing: the log ends before it');
+});
+
+test('a log without its last whole step does not verify', async () => {
+  const { items } = await signet.client.session.events(id, { limit: 1_000 });
+  const asked = items.findLast(({ source }) => source.kind === 'input')!.seq;
+  await betweenRuns((db) => db.prepare(`DELETE FROM signals WHERE ${OF_STREAM} AND seq >= ?`).run(`session:${id}`, asked));
+  await expectDiverged(asked, `signal ${asked} is missing: the log ends before it`);
 });
 
 test.each([
@@ -172,13 +198,40 @@ test.each(flowCases)(
       live: [],
       error: { code: 'log_divergence' },
     });
-    expect((await call('GET', `${signet.runtimeUrl}/health`)).body.workflows).toEqual({ damaged: 1 });
+    expect((await call('GET', `${signet.runtimeUrl}/health`)).body).toMatchObject({
+      status: 'degraded',
+      reasons: [expect.stringMatching(/^workflows .+ damaged: 1; GET \/workflows/)],
+      workflows: { damaged: 1 },
+    });
     expect(await call('GET', `${url()}/${FLOW}/events`)).toMatchObject({ status: 409, body: { code: 'log_divergence', seq } });
     expect(await call('DELETE', `${url()}/${FLOW}`)).toMatchObject({ status: 200, body: told });
     expect(await call('DELETE', `${url()}/${FLOW}?purge=true`)).toMatchObject({ status: 200, body: told });
     expect((await call('GET', `${url()}/${FLOW}`)).status).toBe(404);
     expect((await call('GET', url())).body.items).toEqual([]);
-    expect((await call('GET', `${signet.runtimeUrl}/health`)).body.workflows).toEqual({ damaged: 0 });
+    expect((await call('GET', `${signet.runtimeUrl}/health`)).body).toMatchObject({
+      status: 'healthy',
+      reasons: [],
+      workflows: { damaged: 0 },
+    });
   },
   60_000,
 );
+
+test('a damaged workflow stands in the list of the command line with its signal, and is forgotten by it', async () => {
+  await call('POST', `${signet.runtimeUrl}/workflows`, { id: FLOW, agents: [WAITING], input: 'tea' });
+  await betweenRuns((db) => alterFlow(db, 2, (body) => body.slice(0, -1)));
+  const run = async (...words: string[]) => {
+    const cli = captureCli(signet);
+    expect(await runCli(cli.context, ['workflow', ...words])).toBe(0);
+    return cli;
+  };
+  const listed = await run('list');
+  expect(listed.out()).toMatch(/^damaged_flow +workflow +damaged \(at signal 2\) /m);
+  expect(listed.err()).toContain('signet workflow abort <id> --purge');
+  expect(JSON.parse((await run('list', '--json')).out()).items).toMatchObject([{ id: FLOW, damage: { seq: 2 } }]);
+  expect((await run('show', FLOW)).out()).toMatch(/^error +log_divergence: .*signal 2/m);
+  expect((await run('abort', FLOW)).out()).toContain('damaged (at signal 2)');
+  expect((await run('abort', FLOW, '--purge')).err()).toBe(`The log of ${FLOW} is forgotten\n`);
+  const empty = await run('list');
+  expect([empty.out(), empty.err()]).toEqual(['', expect.stringContaining('No workflows')]);
+});

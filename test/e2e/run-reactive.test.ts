@@ -123,6 +123,19 @@ describe('a workflow in code', () => {
     expect(withoutIds(await run(true))).toBe(withoutIds(await run(false)));
   });
 
+  test('regular expressions and patterns stand in one list', async () => {
+    const { signals } = await createWorkflow().runReactive({
+      agents: {
+        teller: { prompt: 'tell', activateOn: [/^workflow:start$/], emits: ['tale:one', 'tale:two', 'tale:three'] },
+        hearer: { prompt: 'hear {{ signal.name }}', activateOn: [/^tale:t/, 'tale:one', '!tale:two'], concurrency: 3 },
+      },
+      provider: createPlannedProvider(() => ({ text: 'a tale' })),
+    });
+    const heard = named(signals, 'agent:activated').filter(({ payload }) => payload.agent === 'hearer');
+    const names = heard.map(({ source: { parent } }) => signals.find(({ id }) => id === parent)?.name);
+    expect(names).toEqual(['tale:one', 'tale:three']);
+  });
+
   test('an agent with an output schema gives its parsed answer, and one may have a provider of its own', async () => {
     const shy = { ...createPlannedProvider(() => ({ text: '{"score": 7}' })), id: 'shy' };
     const provider = createPlannedProvider(({ length }) => ({ text: `${length} characters` }));
@@ -181,11 +194,14 @@ describe('a run that does not go well', () => {
       runReactive({ agents } as never).catch((error) => [error.code, error.errors?.[0].pointer]);
     expect(await bad({ one: { prompt: '{{ stat.a }}', activateOn: ['a:b'] } })).toEqual(['invalid_expression', '/agents/0/prompt']);
     expect(await bad({ one: { prompt: 'x', activateOn: ['*'] } })).toEqual(['invalid_pattern', '/agents/0/activateOn/0']);
+    expect(await bad({ one: { prompt: 'x', activateOn: ['a:b', /a/g] } })).toEqual(['invalid_pattern', '/agents/0/activateOn/1']);
     expect(await bad({ one: { prompt: 'x', activateOn: ['a:b'], emits: ['session:idle'] } })).toEqual([
       'invalid_workflow',
       '/agents/0/emits',
     ]);
     expect(await bad({ one: { prompt: 'x', activateOn: ['a:b'], concurrency: 0 } })).toEqual(['invalid_workflow', '/agents/0/concurrency']);
+    const camel = runReactive({ agents: { styleReviewer: { prompt: 'x', activateOn: ['a:b'] } } });
+    await expect(camel).rejects.toThrow('did you mean "style-reviewer"?');
     expect(() => defineSignal('agent:completed')).toThrow('another');
   });
 

@@ -40,6 +40,24 @@ test('a fork at any signal settles, verifies, and leaves its parent alone', asyn
   expect(await signet.client.session.verify(id)).toEqual(before);
 });
 
+test('a past state is that after the whole step of the signal, and says where it ends', async () => {
+  const log = (await signet.client.session.events(id, { limit: 1_000 })).items;
+  const states = new Map<number, unknown>();
+  for (let at = 1; at <= head; at += 1) {
+    const past = await signet.client.session.stateAt(id, at);
+    expect({ at, seq: past.seq, folded: past.session.seq }).toEqual({ at, seq: stepEnd(log, at), folded: stepEnd(log, at) });
+    // All signals of a step show one and the same state.
+    expect(states.get(past.seq) ?? past).toEqual(past);
+    states.set(past.seq, past);
+  }
+  const entered = log.find(({ name }) => name === 'session:researching')!;
+  expect(await signet.client.session.stateAt(id, entered.seq - 1)).toMatchObject({
+    state: 'researching',
+    session: { turn: { number: 1 } },
+  });
+  await expect(signet.client.session.stateAt(id, head + 1)).rejects.toMatchObject({ code: 'invalid_cursor' });
+});
+
 test('a fork goes on from what was said, and has its own key and its own costs', async () => {
   const fork = await signet.client.session.fork(id, { title: 'a branch' });
   expect(fork).toMatchObject({ title: 'a branch', turns: 2, usage: { inputTokens: 0, outputTokens: 0 }, sessionKey: fork.id });
@@ -136,4 +154,50 @@ test('a fork does not need its parent any more', async () => {
 
   expect((await signet.client.session.verify(fork.id)).verified).toBe(true);
   expect(await signet.client.session.messages(fork.id)).toHaveLength(2);
+});
+
+test('a fork differs from its parent from where it parts, and not before', async () => {
+  const { session } = signet.client;
+  const trunk = (await session.create({})).id;
+  for (const content of ['remember I like tea', 'hello']) await session.prompt(trunk, { content });
+  const log = (await session.events(trunk, { limit: 1_000 })).items;
+  const equal = (until: number) => log.filter(({ seq, source }) => seq <= until && source.kind !== 'system').length;
+  const prompts = log.filter(({ name }) => name === 'prompt:received');
+
+  const same = (await session.fork(trunk, {})).id;
+  const all = { equal: true, compared: equal(log.length), first: null, state: [] };
+  expect(await session.diff(trunk, same)).toMatchObject(all);
+  for (const { seq: at } of log.filter(({ name }) => /^(harness:start|turn:end|tool:call|session:idle)$/.test(name))) {
+    const fork = await session.fork(trunk, { at });
+    await session.wait(fork.id, { timeoutMs: 20_000 });
+    // What was open goes on as it did in the parent, which was given another prompt then, or was not.
+    const next = prompts.find(({ seq }) => seq > at);
+    const { compared, first } = await session.diff(trunk, fork.id);
+    expect({ at, compared, first }).toEqual({
+      at,
+      compared: next ? equal(next.seq - 1) : all.compared,
+      first: next ? { a: { seq: next.seq, name: next.name }, b: null, differences: [] } : null,
+    });
+  }
+  const { seq } = prompts.at(-1)!;
+  const other = await session.fork(trunk, { at: seq, replaceInput: { content: 'good evening' } });
+  await session.wait(other.id, { timeoutMs: 20_000 });
+  const parted = { compared: equal(seq - 1), first: { differences: [{ path: 'payload.content', b: 'good evening' }] } };
+  expect(await session.diff(trunk, other.id)).toMatchObject({ ...parted, first: { a: { seq }, ...parted.first } });
+  expect(await session.diff(same, other.id)).toMatchObject(parted);
+
+  const grandchild = (await session.fork(same, {})).id;
+  for (const id of [trunk, same, grandchild]) await session.prompt(id, { content: 'and now?' });
+  for (const id of [same, grandchild]) expect(await session.diff(trunk, id)).toMatchObject({ equal: true, first: null, state: [] });
+});
+
+test('forks of a parent that is gone are compared from where they begin', async () => {
+  const { session } = signet.client;
+  const trunk = (await session.create({})).id;
+  await session.prompt(trunk, { content: 'hello' });
+  const forks = [(await session.fork(trunk, {})).id, (await session.fork(trunk, {})).id] as const;
+  await session.end(trunk, { purge: true });
+  expect(await session.diff(...forks)).toMatchObject({ equal: true, first: null, state: [] });
+  await session.prompt(forks[1], { content: 'and now?' });
+  expect((await session.diff(...forks)).first).toMatchObject({ a: null, b: { name: 'prompt:received' } });
 });

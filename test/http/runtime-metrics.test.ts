@@ -1,11 +1,10 @@
 import { expect, test } from 'vitest';
 import { startSignet } from '../helpers/signet.ts';
 
-test('/metrics counts turns, tokens, tool calls and states in the text format of Prometheus', async () => {
+test('/metrics counts turns, tokens, tool calls and states since the start, in the text format of Prometheus', async () => {
   const signet = await startSignet();
   try {
     const scrape = async () => (await fetch(`${signet.runtimeUrl}/metrics`)).text();
-    await scrape();
     const session = await signet.client.session.create({});
     await signet.client.session.prompt(session.id, { content: 'remember I like tea' });
 
@@ -25,6 +24,11 @@ test('/metrics counts turns, tokens, tool calls and states in the text format of
     expect(text).toMatch(/signet_append_seconds_count [1-9]/);
     expect(text).toMatch(/signet_state_seconds_count\{state="session.turn.researching"\} 1/);
     expect(text).toMatch(/signet_tokens_total\{direction="in"\} [1-9]/);
+    // Every bucket counts those below it, and the last one all.
+    expect(text).toMatch(/signet_state_seconds_bucket\{le="1800",state="session.turn.researching"\} 1/);
+    expect(text).toMatch(/signet_state_seconds_bucket\{le="\+Inf",state="session.turn.researching"\} 1/);
+    await signet.client.session.prompt(session.id, { content: 'remember I like tea' });
+    expect((await scrape()).split('\n')).toContain('signet_turns_total{outcome="end_turn"} 2');
   } finally {
     await signet.close();
   }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Rig, readLog, startRig } from '../e2e/rig.ts';
-import { openDeafReader } from '../helpers/raw-http.ts';
+import { maskedFrame, openDeafReader, UPGRADE_HEADERS } from '../helpers/raw-http.ts';
 import { openSocket, type SocketMessage } from '../helpers/socket-client.ts';
 
 /** Together more than the kernel and the server hold for one reader. */
@@ -17,12 +17,7 @@ afterAll(() => rig.close());
 
 test('a reader that takes nothing for a while holds nobody up, and then has everything once and in order', async () => {
   const { id } = await rig.client.session.create({});
-  const deaf = await openDeafReader(Number(new URL(rig.runtimeUrl).port), '/ws', {
-    connection: 'Upgrade',
-    upgrade: 'websocket',
-    'sec-websocket-version': '13',
-    'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
-  });
+  const deaf = await openDeafReader(Number(new URL(rig.runtimeUrl).port), '/ws', UPGRADE_HEADERS);
   deaf.write(maskedFrame(JSON.stringify({ id: 1, op: 'sub', session: id })));
   // So much output is compacted before the model is asked again.
   rig.model.script([
@@ -58,13 +53,6 @@ test('a reader over a thousand signals behind is told so, and when it has caught
   expect(socket.messages.find(({ event }) => event === 'lagged')).toEqual({ session: id, event: 'lagged', behind: length });
   await socket.close();
 });
-
-/** A text frame as clients must send it, masked with zeros. */
-function maskedFrame(text: string): Buffer {
-  const payload = Buffer.from(text);
-  if (payload.length > 125) throw new Error('a longer frame needs another header');
-  return Buffer.concat([Buffer.from([0x81, 0x80 | payload.length, 0, 0, 0, 0]), payload]);
-}
 
 /** Reads frames off the socket until one fits; the answer to the upgrade is skipped, pings are left unanswered. */
 async function readMessages(socket: Socket, last: (message: SocketMessage) => boolean): Promise<SocketMessage[]> {

@@ -1,7 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -9,6 +8,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { RuntimeClient } from '../../src/client/runtime-client.ts';
 import { wireEnvironment } from '../e2e/rig.ts';
 import { startModelServer } from '../helpers/model-server/server.ts';
+import { maskedFrame, openDeafReader, UPGRADE_HEADERS } from '../helpers/raw-http.ts';
 import { startSignetProcess } from '../helpers/signet.ts';
 
 /** Signals that flow past a reader that reads nothing. */
@@ -25,9 +25,12 @@ const COLLECTOR = new URL('./collect-garbage.ts', import.meta.url).href;
 const SETTLE_MS = 400;
 const COLLECTIONS = 4;
 const KIB_PER_MIB = 1_024;
+const MS_PER_SECOND = 1_000;
+/** A reader that takes nothing is closed after a minute. */
+const REOPEN_MS = 20_000;
 
-test(`T10: ${FLOWING} signals flow past a socket that reads nothing: the daemon does not grow, and another reader gets all of them`, {
-  timeout: 300_000,
+test(`T10: ${FLOWING} signals flow past readers that take nothing: the daemon does not grow, and another reader gets all of them`, {
+  timeout: 900_000,
 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'signet-stalled-'));
   const model = await startModelServer({ record: false });
@@ -44,41 +47,78 @@ test(`T10: ${FLOWING} signals flow past a socket that reads nothing: the daemon 
     rmSync(folder, { recursive: true, force: true });
   });
   const reader = await openCounter(`${signet.runtimeUrl}/events?deltas=0`);
-  const flow = async (signals: number): Promise<void> => {
-    const until = reader.count + signals;
-    while (reader.count < until) await Promise.all(Array.from({ length: TURNS_AT_ONCE }, () => oneSession(signet.client)));
+  /** Growth in MiB while signals flow past what `stall` keeps open. */
+  const grown = async (what: string, stall: Stall): Promise<number> => {
+    const before = await settledMib(signet.process);
+    const started = performance.now();
+    const until = reader.count + FLOWING;
+    while (reader.count < until) await Promise.all(Array.from({ length: TURNS_AT_ONCE }, () => oneSession(signet.client, stall)));
+    const seconds = (performance.now() - started) / MS_PER_SECOND;
+    const after = await settledMib(signet.process);
+    await stall.end();
+    console.info(
+      `${what}: ${FLOWING} signals in ${seconds.toFixed(0)} s, ${before.toFixed(1)} MiB before, ${after.toFixed(1)} MiB after, ${stall.opened} stalled readers`,
+    );
+    return after - before;
   };
-  await flow(FLOWING / 2);
-  const before = await settledMib(signet.process);
-  const stalled = await openStalled(signet.runtimeUrl);
-  await flow(FLOWING);
-  const after = await settledMib(signet.process);
-  stalled.destroy();
-  console.info(`stalled reader: ${before.toFixed(1)} MiB before, ${after.toFixed(1)} MiB after ${FLOWING} signals`);
-  expect(after - before).toBeLessThan(GROWTH_MIB_MAX);
+  await grown('warming up', nobodyStalls);
+  const usual = Math.max(0, await grown('nobody stalls', nobodyStalls));
+  const port = Number(new URL(signet.runtimeUrl).port);
+  expect((await grown('server-sent events', await stallEvents(port))) - usual).toBeLessThan(GROWTH_MIB_MAX);
+  expect((await grown('WebSocket', await stallSockets(port))) - usual).toBeLessThan(GROWTH_MIB_MAX);
   // The other reader missed none meanwhile.
   expect(reader.gaps).toBe(0);
   reader.close();
 });
 
 /** One turn with many signals, in a session that is gone afterwards. */
-async function oneSession(client: RuntimeClient): Promise<void> {
+async function oneSession(client: RuntimeClient, stall: Stall): Promise<void> {
   const { id } = await client.session.create({});
+  stall.begun(id);
   await client.session.prompt(id, { content: 'Go on and on.' });
   await client.session.end(id);
 }
 
-/** Asks for everything and never reads a byte of it. */
-async function openStalled(url: string): Promise<Socket> {
-  const { hostname, port, host } = new URL(url);
-  const socket = connect({ host: hostname, port: Number(port) });
-  socket.pause();
-  // Closed by the server in the end, which is its right.
-  socket.on('error', () => {});
-  await once(socket, 'connect');
-  socket.write(`GET /events?after=0 HTTP/1.1\r\nhost: ${host}\r\naccept: text/event-stream\r\n\r\n`);
-  return socket;
+/** Readers that take nothing. The server closes each after a while, so that new ones come before. */
+interface Stall {
+  readonly opened: number;
+  /** A session whose signals are about to flow. */
+  begun(session: string): void;
+  end(): Promise<void>;
 }
+
+const nobodyStalls: Stall = { opened: 0, begun: () => {}, end: async () => {} };
+
+async function stallAnew(open: () => Promise<Socket>, begun: (newest: Socket, session: string) => void): Promise<Stall> {
+  const sockets = [await open()];
+  const timer = setInterval(() => void open().then((socket) => sockets.push(socket)), REOPEN_MS);
+  return {
+    get opened() {
+      return sockets.length;
+    },
+    begun: (session) => begun(sockets.at(-1)!, session),
+    end: async () => {
+      clearInterval(timer);
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+/** From the newest signal on, and from the first one. */
+const stallEvents = (port: number) => {
+  let opened = 0;
+  const open = () => {
+    opened += 1;
+    return openDeafReader(port, opened % 2 === 0 ? '/events?after=0' : '/events', { accept: 'text/event-stream' });
+  };
+  return stallAnew(open, () => {});
+};
+
+const stallSockets = (port: number) =>
+  stallAnew(
+    () => openDeafReader(port, '/ws', UPGRADE_HEADERS),
+    (socket, session) => socket.write(maskedFrame(JSON.stringify({ id: session, op: 'sub', session }))),
+  );
 
 interface Counter {
   /** Stored signals so far, and places where the log-wide number made a step of more than one. */

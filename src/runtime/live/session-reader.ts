@@ -58,6 +58,8 @@ class SessionReader {
   #seq: number;
   #progress = 0;
   #lagging = false;
+  /** Signals to be sent next. A reader that still waits at a heartbeat gives them up: many that wait would hold much. */
+  #page: readonly Signal[] | null = null;
   readonly #wakeup = new Wakeup();
 
   constructor(deps: Deps, sink: StreamSink, options: SessionReaderOptions) {
@@ -106,10 +108,12 @@ class SessionReader {
   async #catchUp(): Promise<void> {
     for (;;) {
       if (this.#sink.closed.aborted) return;
-      const page = await this.#nextPage();
-      this.#tellLag(page.length);
-      for (const signal of page) await this.#sendStored(signal);
-      if (page.length === 0) break;
+      const count = await this.#takePage();
+      if (count === 0) break;
+      this.#tellLag(count);
+      // Dropped meanwhile: read again from where the reader is.
+      for (let sent = 0; sent < count && this.#page; sent += 1) await this.#sendStored(this.#page[sent]!);
+      this.#page = null;
     }
     if (this.#lagging) {
       this.#lagging = false;
@@ -118,6 +122,12 @@ class SessionReader {
     }
     if (this.#options.deltas) await this.#sendPieces(this.#deltas.takeRunning(this.#deps.hub.running(this.#options.session)));
     await this.#sendProgress();
+  }
+
+  async #takePage(): Promise<number> {
+    const page = await this.#nextPage();
+    this.#page = page;
+    return page.length;
   }
 
   async #nextPage(): Promise<readonly Signal[]> {
@@ -176,6 +186,7 @@ class SessionReader {
   }
 
   #heartbeat(): void {
+    this.#page = null;
     this.#sink.write({ event: 'heartbeat', data: { head: this.#options.head(), at: isoTime(this.#deps.clock.now()) } });
   }
 }
