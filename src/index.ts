@@ -1,6 +1,7 @@
 import { createRuntimeClient, type RuntimeClient } from './client/runtime-client.ts';
 import { type Running, start } from './compose.ts';
 import { resolveSettings } from './config.ts';
+import type { Tool } from './core/tool.ts';
 import { createLogger } from './log.ts';
 
 export { createAdapter, type RuntimeAdapter } from './client/adapter.ts';
@@ -29,6 +30,8 @@ export interface CreateRuntimeOptions {
   readonly daemonPort?: number;
   /** Workspace folder; SIGNET_PATH or ~/.agents. */
   readonly path?: string;
+  /** Tools of the caller beside the built-in ones; they run in this process. */
+  readonly tools?: readonly Tool[];
 }
 
 /**
@@ -44,6 +47,6 @@ export async function createRuntime(options: CreateRuntimeOptions = {}): Promise
     ...(options.port === undefined ? {} : { SIGNET_RUNTIME_PORT: String(options.port) }),
     ...(options.daemonPort === undefined ? {} : { SIGNET_PORT: String(options.daemonPort) }),
   });
-  const server = await start(settings, createLogger(settings.logLevel));
+  const server = await start(settings, createLogger(settings.logLevel), options.tools === undefined ? {} : { tools: options.tools });
   return { client: createRuntimeClient({ baseUrl: server.runtime.url }), server };
 }

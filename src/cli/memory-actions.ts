@@ -59,6 +59,7 @@ export async function remember(context: CliContext, text: string, flags: Remembe
   });
   if (flags.json) return print(context, memory);
   context.stdout.write(`${memory.id}${memory.deduped ? ' (known already)' : ''}\n`);
+  if (memory.warning !== undefined) context.stderr.write(`signet: ${memory.warning}\n`);
 }
 
 export async function recall(context: CliContext, query: string, flags: RecallFlags): Promise<void> {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { AgentName } from './ids.ts';
+import { AskingAgent } from './ids.ts';
 import { defineOperation, flag } from './operation.ts';
 
 /** Files that say who an agent is and what it may do. */
@@ -29,7 +29,7 @@ export const agentFileOperations = {
     id: 'identityFiles',
     path: '/api/identity/files',
     summary: 'The identity files of an agent and its MEMORY.md, as its sessions begin with them; absent and empty ones are left out.',
-    input: z.object({ agentId: AgentName.optional(), content: flag.default(true) }),
+    input: z.object({ agentId: AskingAgent, content: flag.default(true) }),
     output: z.object({ agentId: z.string(), name: z.string().nullable(), files: z.array(IdentityFileEntry) }),
     errors: [],
   }),
@@ -38,7 +38,7 @@ export const agentFileOperations = {
     id: 'listSkills',
     path: '/api/skills',
     summary: 'Skills in `skills/` of the workspace that an agent may use: all of them, unless the roster names some.',
-    input: z.object({ agentId: AgentName.optional() }),
+    input: z.object({ agentId: AskingAgent }),
     output: z.object({ skills: z.array(Skill), count: z.int() }),
     errors: [],
     source: 'spec/mcp-server',

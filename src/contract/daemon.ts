@@ -7,7 +7,7 @@ import { crossAgentOperations } from './cross-agent.ts';
 import { daemonLogOperations } from './daemon-logs.ts';
 import { documentOperations } from './documents.ts';
 import { hookOperations } from './hooks.ts';
-import { AgentName } from './ids.ts';
+import { AskingAgent } from './ids.ts';
 import { JobCounts, jobOperations } from './jobs.ts';
 import { memoryOperations } from './memory.ts';
 import { memoryLifecycleOperations } from './memory-lifecycle.ts';
@@ -83,7 +83,7 @@ export const daemonOperations = {
     tag: 'daemon',
     role: 'readonly',
     summary: 'Version, paths, sizes and counts of the daemon; those of one agent or project alone when it is named.',
-    input: z.object({ agentId: AgentName.optional(), project: z.string().max(4_096).optional() }),
+    input: z.object({ agentId: AskingAgent, project: z.string().max(4_096).optional() }),
     output: z.object({
       status: z.literal('running'),
       version: z.string(),
@@ -135,7 +135,7 @@ export const daemonOperations = {
     tag: 'sessions',
     role: 'readonly',
     summary: 'Sessions the daemon knows, of every harness, newest first.',
-    input: z.object({ agentId: AgentName.optional() }),
+    input: z.object({ agentId: AskingAgent }),
     output: z.object({ sessions: z.array(SessionClaim), count: z.int() }),
     errors: [],
   }),

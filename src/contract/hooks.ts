@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { CrossAgentMessage } from './cross-agent.ts';
-import { AgentName } from './ids.ts';
+import { AskingAgent } from './ids.ts';
 import { MemoryFields, RecalledMemory, RecallFilters, Scope } from './memory.ts';
 import { defineOperation } from './operation.ts';
 
@@ -25,7 +25,7 @@ const caller = {
   sessionKey: optionalText(512),
   /** Alias of sessionKey in some clients. */
   sessionId: optionalText(512),
-  agentId: AgentName.optional(),
+  agentId: AskingAgent,
   project: optionalText(4_096),
   runtimePath: z.enum(['plugin', 'legacy']).optional().catch(undefined),
   /** Which of several sessions under one key is calling; the claim stays until the last of them has ended. */

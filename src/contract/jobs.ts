@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { AgentName } from './ids.ts';
+import { AskingAgent } from './ids.ts';
 import { defineOperation, wholeNumber } from './operation.ts';
 
 /**
@@ -57,7 +57,7 @@ export const jobOperations = {
     input: z.object({
       state: JobState.optional(),
       kind: JobKind.optional(),
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
       sessionKey: z.string().max(600).optional(),
       limit: wholeNumber(1, JOBS_LISTED_MAX).default(JOBS_LISTED),
       /** Id of the last job of the page before. */

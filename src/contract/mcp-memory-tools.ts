@@ -49,7 +49,7 @@ export const MCP_MEMORY_TOOLS = {
       importance: importance.optional(),
       tags: tags.optional(),
     }),
-    output: z.object({ ...fullMemory, deduped: z.boolean().optional() }),
+    output: z.object({ ...fullMemory, deduped: z.boolean().optional(), warning: z.string().optional() }),
     hints: WRITES,
   }),
   memory_get: defineMcpTool({

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { AgentName, Timestamp } from './ids.ts';
+import { AgentName, AskingAgent, Timestamp } from './ids.ts';
 import {
   ChangedMemory,
   clampedLimit,
@@ -65,7 +65,7 @@ const existing = { tag: 'memory', unknownFields: 'ignore' } as const;
 const reading = { ...existing, method: 'GET', role: 'readonly' } as const;
 
 const ListFilters = {
-  agentId: AgentName.optional(),
+  agentId: AskingAgent,
   project: z.string().max(4_096).optional(),
   type: z.string().max(64).optional(),
   tags: Tags.optional(),
@@ -89,7 +89,7 @@ export const memoryLifecycleOperations = {
     id: 'memoryHistory',
     path: '/api/memory/:id/history',
     summary: 'What became of a memory, oldest first: each version with its reason, its author and the contents before and after.',
-    input: z.object({ id: MemoryId, limit: clampedLimit(HISTORY_LIMIT, HISTORY_LIMIT_MAX), agentId: AgentName.optional() }),
+    input: z.object({ id: MemoryId, limit: clampedLimit(HISTORY_LIMIT, HISTORY_LIMIT_MAX), agentId: AskingAgent }),
     output: z.object({ memoryId: z.string(), count: z.int(), history: z.array(MemoryHistoryEntry) }),
     errors: ['memory_not_found'],
   }),
@@ -105,7 +105,7 @@ export const memoryLifecycleOperations = {
       reason: z.string().trim().min(1).max(REASON_CHARS_MAX).default('recovered'),
       if_version: z.int().min(1).optional(),
       changed_by: z.string().max(256).optional(),
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
     }),
     output: ChangedMemory.extend({ retentionDays: z.int() }),
     errors: ['memory_not_found', 'memory_not_deleted', 'retention_expired', 'version_conflict', 'duplicate_content_hash'],
@@ -125,7 +125,7 @@ export const memoryLifecycleOperations = {
         feedback: z.record(z.string(), z.number().min(-1).max(1)).optional(),
         /** Alias of feedback. */
         ratings: z.record(z.string(), z.number().min(-1).max(1)).optional(),
-        agentId: AgentName.optional(),
+        agentId: AskingAgent,
       })
       .refine((input) => input.sessionKey || input.session_key, { path: ['sessionKey'], message: 'sessionKey is required' })
       .refine((input) => input.feedback ?? input.ratings, {
@@ -203,7 +203,7 @@ export const memoryLifecycleOperations = {
     summary:
       'Memories with their history as JSON lines: on the first page a header, then one memory a line, last `{"next": cursor}` or `{"end": true}`.',
     input: z.object({
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
       /** Everything there is, for a backup: all agents, private, archived and forgotten memories as well. */
       all: flag.default(false),
       after: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { AgentName, Timestamp } from './ids.ts';
+import { AskingAgent, Timestamp } from './ids.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
 
 /** Who may see a memory: everybody, its agent alone, or nobody until it is brought back. */
@@ -90,7 +90,7 @@ export const MemoryFields = {
   pinned: flag.optional(),
   who: z.string().max(256).optional(),
   project: z.string().max(4_096).optional(),
-  agentId: AgentName.optional(),
+  agentId: AskingAgent,
   scope: Scope.optional(),
   /** Older word for scope. */
   visibility: Scope.optional(),
@@ -105,7 +105,7 @@ export const MemoryFields = {
 export const RecallFilters = {
   query: z.string().max(QUERY_CHARS_MAX),
   limit: clampedLimit(RECALL_LIMIT, RECALL_LIMIT_MAX),
-  agentId: AgentName.optional(),
+  agentId: AskingAgent,
   project: z.string().max(4_096).optional(),
   type: z.string().max(64).optional(),
   tags: Tags.optional(),
@@ -184,7 +184,13 @@ export const memoryOperations = {
     role: 'agent',
     summary: 'Store a memory. The same content again is the same memory.',
     input: z.object({ ...MemoryFields, sourceType: z.string().max(64).optional(), sourceId: z.string().max(512).optional() }),
-    output: Memory.extend({ embedded: z.boolean(), deduped: z.boolean().optional(), success: z.literal(true) }),
+    output: Memory.extend({
+      embedded: z.boolean(),
+      deduped: z.boolean().optional(),
+      success: z.literal(true),
+      /** It was stored, and something about it may not be what was meant: an agent nobody has set up. */
+      warning: z.string().optional(),
+    }),
     errors: ['memory_not_found', 'storage_failed'],
     source: 'spec/mcp-server',
   }),
@@ -208,7 +214,7 @@ export const memoryOperations = {
     path: '/api/memory/:id',
     role: 'readonly',
     summary: 'One memory with its history.',
-    input: z.object({ id: MemoryId, agentId: AgentName.optional() }),
+    input: z.object({ id: MemoryId, agentId: AskingAgent }),
     output: Memory.extend({ history: z.array(MemoryHistoryEntry) }),
     errors: ['memory_not_found'],
     source: 'spec/native-runtime',
@@ -230,7 +236,7 @@ export const memoryOperations = {
       pinned: flag.optional(),
       if_version: z.int().min(1).optional(),
       changed_by: z.string().max(256).optional(),
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
     }),
     output: ChangedMemory,
     errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'duplicate_content_hash'],
@@ -248,7 +254,7 @@ export const memoryOperations = {
       reason: Reason,
       force: flag.optional(),
       if_version: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
     }),
     output: ChangedMemory,
     errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'memory_pinned'],
@@ -271,7 +277,7 @@ export const memoryOperations = {
       pinned: flag.optional(),
       if_version: z.int().min(1).optional(),
       changed_by: z.string().max(256).optional(),
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
       patches: z
         .array(z.looseObject({ id: MemoryId }))
         .max(BATCH_MEMORIES_MAX)
@@ -312,8 +318,10 @@ export const memoryOperations = {
       if_version: z.int().min(1).optional(),
       /** From the preview; needed beyond 25 memories. */
       confirm_token: z.string().max(128).optional(),
+      /** Alias of confirm_token. */
+      confirmToken: z.string().max(128).optional(),
       changed_by: z.string().max(256).optional(),
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
     }),
     output: z.object({
       mode: z.enum(['preview', 'execute']),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { AgentName } from './ids.ts';
+import { AskingAgent } from './ids.ts';
 import { defineOperation } from './operation.ts';
 
 /** Longest MEMORY.md in characters. */
@@ -33,7 +33,7 @@ export const synthesisOperations = {
     method: 'POST',
     path: '/api/hooks/synthesis',
     summary: 'The prompt from which a model writes MEMORY.md anew.',
-    input: z.object({ trigger: z.enum(['scheduled', 'manual']).optional().catch(undefined), agentId: AgentName.optional() }),
+    input: z.object({ trigger: z.enum(['scheduled', 'manual']).optional().catch(undefined), agentId: AskingAgent }),
     output: z.object({
       harness: z.string(),
       model: z.string(),
@@ -58,7 +58,7 @@ export const synthesisOperations = {
       content: z
         .string({ error: 'content is required' })
         .max(MEMORY_FILE_CHARS_MAX, { error: `content must be at most ${MEMORY_FILE_CHARS_MAX} characters, the longest MEMORY.md` }),
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
       generation: z.int().min(0).optional(),
     }),
     output: z.object({
@@ -86,7 +86,7 @@ export const synthesisOperations = {
     path: '/api/synthesis/trigger',
     role: 'operator',
     summary: 'Queue a synthesis by the daemon itself, now.',
-    input: z.object({ agentId: AgentName.optional() }),
+    input: z.object({ agentId: AskingAgent }),
     output: z.object({
       success: z.literal(true),
       /** True when one was queued already. */
@@ -103,7 +103,7 @@ export const synthesisOperations = {
     path: '/api/synthesis/status',
     role: 'readonly',
     summary: 'When MEMORY.md was last written, and whether it is being written now.',
-    input: z.object({ agentId: AgentName.optional() }),
+    input: z.object({ agentId: AskingAgent }),
     output: z.object({
       running: z.boolean(),
       lastRunAt: z.string().nullable(),

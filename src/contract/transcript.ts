@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { AgentName } from './ids.ts';
+import { AskingAgent } from './ids.ts';
 import { MemoryId, QUERY_CHARS_MAX } from './memory.ts';
 import { defineOperation, wholeNumber } from './operation.ts';
 
@@ -45,7 +45,7 @@ export const transcriptOperations = {
     summary: 'The raw turns an agent’s sessions under this key left behind, oldest first. They outlive the session.',
     input: z.object({
       key,
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
       /** Turns after this number. */
       after: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
       limit: wholeNumber(1, TURNS_LISTED_MAX).default(TURNS_LISTED),
@@ -72,7 +72,7 @@ export const transcriptOperations = {
     summary: 'Search the raw turns of one agent’s sessions: any word may match, best first.',
     input: z.object({
       query: z.string().max(QUERY_CHARS_MAX),
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
       project: z.string().max(4_096).optional(),
       sessionKey: key.optional(),
       limit: wholeNumber(1, TURN_HITS_MAX).default(10),
@@ -96,11 +96,11 @@ export const transcriptOperations = {
     method: 'GET',
     path: '/api/sessions/:key/continuity',
     summary: 'How well the sessions under this key were served by what they remembered, and what a session that goes on starts from.',
-    input: z.object({ key, agentId: AgentName.optional() }),
+    input: z.object({ key, agentId: AskingAgent }),
     output: z.object({
       sessionKey: z.string(),
       agentId: z.string(),
-      /** The last prompts, kept every ten of them. */
+      /** The summary of the last compaction, and the last prompts (kept every ten of them) or, once it has ended, its last words. */
       checkpoint: z.object({ text: z.string(), at: z.string() }).nullable(),
       /** Newest first; one for each time the session was rated. */
       scores: z.array(
@@ -124,7 +124,7 @@ export const transcriptOperations = {
     path: '/api/sessions/summaries',
     summary: 'The temporal graph of one agent: summaries of sessions and compactions, and what they were condensed into; newest first.',
     input: z.object({
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
       project: z.string().max(4_096).optional(),
       sessionKey: key.optional(),
       depth: wholeNumber(0, 2).optional(),
@@ -158,7 +158,7 @@ export const transcriptOperations = {
     role: 'readonly',
     unknownFields: 'ignore',
     summary: 'The raw turns an extracted memory was taken from; empty for one that was written by hand.',
-    input: z.object({ id: MemoryId, agentId: AgentName.optional() }),
+    input: z.object({ id: MemoryId, agentId: AskingAgent }),
     output: z.object({
       id: z.string(),
       sources: z.array(z.object({ sessionKey: z.string(), from: z.int(), to: z.int(), turns: z.array(StoredTurn) })),

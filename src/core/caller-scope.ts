@@ -74,6 +74,8 @@ function narrow(
 ): void {
   if (allowed === undefined) return;
   const known = fields.filter((field) => names.has(field));
+  // How clients say that they name none; see AskingAgent of the contract.
+  for (const field of known) if (input[field] === '' || input[field] === null) delete input[field];
   for (const field of fields) {
     if (input[field] !== undefined && input[field] !== allowed) throw outside(what, allowed, String(input[field]));
   }

@@ -38,6 +38,8 @@ export interface Tool {
   readonly timeoutMs?: number;
   /** A person must agree before each call. */
   readonly needsApproval?: boolean;
+  /** Sessions of these agents alone are offered it; those of all agents when absent. */
+  isFor?(agent: string): boolean;
   /** Works through sessions of this runtime alone: a replay runs it as well, and what those sessions ask for is what is answered. */
   readonly internal?: true;
   /** Any JSON value; a throw becomes an error result for the model. */

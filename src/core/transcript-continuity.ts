@@ -1,4 +1,4 @@
-import type { SessionLine } from './memory-store.ts';
+import type { Checkpoint, SessionLine } from './memory-store.ts';
 
 /** Prompts between two checkpoints of a running session. */
 export const PROMPTS_PER_CHECKPOINT = 10;
@@ -16,6 +16,8 @@ export interface ContinuityStore {
   prompted(line: SessionLine, prompt: string): Promise<boolean>;
   /** The last prompts of the line, whether a checkpoint was due or not. */
   checkpoint(line: SessionLine): Promise<{ text: string; atMs: number } | undefined>;
+  /** What the line's last compaction and its end left, and when it ended or was last heard of; undefined for a line that left neither. */
+  lastWords(line: SessionLine): Promise<(Checkpoint & { atMs: number }) | undefined>;
   /** The line has ended without a transcript: the prompts so far are all there is to go on from. */
   conclude(line: SessionLine): Promise<void>;
   /** What the line said last is kept elsewhere, and takes the place of the checkpoint. */

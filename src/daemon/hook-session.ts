@@ -119,22 +119,34 @@ interface Settled {
 
 async function settle(claims: ClaimStore, { caller, context, noHooks, claim: mode }: Call): Promise<Settled> {
   const key = keyOf(caller);
-  const takes = key !== undefined && !noHooks && mode !== 'end';
+  const hooked = key !== undefined && !noHooks && mode !== 'end';
   const named = caller.agentId ?? agentOfKey(key);
   // Taking a claim looks at the one that is held by itself.
-  const live = key === undefined || (takes && named !== undefined) ? [] : await claims.under(key);
-  const held = claimOf(live, named ?? DEFAULT_AGENT);
+  const live = key === undefined || (hooked && named !== undefined) ? [] : await claims.under(key);
   const others = named === undefined && live.length > 1 ? live.filter((claim) => claim.agentId !== DEFAULT_AGENT) : [];
-  const agentId = named ?? (await knownAgent(claims, mode === 'renew' ? undefined : held, caller));
-  const { harness, project, holder } = caller;
+  const own = claimOf(live, named ?? DEFAULT_AGENT);
+  const held = own ?? (mode === 'end' ? lastHeard(others, caller) : undefined);
   const runtimePath = caller.runtimePath ?? pathOf(context);
-  const { harnessAgentId } = caller;
+  // In mid-session a claim of nobody's own would only take the end away from those whose session it is.
+  const takes = hooked && (mode === 'renew' || own !== undefined || others.length === 0);
+  if (hooked && !takes) await claims.check({ key, runtimePath });
+  const agentId = named ?? (await knownAgent(claims, mode === 'renew' ? undefined : held, caller));
+  const { harness, project, holder, harnessAgentId } = caller;
   const parentKey = takes ? await parentOf(claims, key, caller) : undefined;
   const request = { key: key ?? '', runtimePath, harness, agentId: agentId ?? DEFAULT_AGENT, project, holder, parentKey, harnessAgentId };
   const claim = takes ? await claims.take(request, { restart: mode === 'renew' }) : held;
   const reader = scopeOf(agentId);
   const line = key === undefined ? undefined : { agentId: ownerOf(reader), sessionKey: key };
   return { claim, others, session: { key, reader, project: project ?? claim?.project ?? undefined, line, parentKey } };
+}
+
+/**
+ * Whose session ends by a key alone that several agents use: the one heard of last, of this harness where it has one. Nobody's while one of
+ * them is to be left alone: it may be that one.
+ */
+function lastHeard(others: readonly SessionClaim[], { harness }: HookCaller): SessionClaim | undefined {
+  if (others.some((claim) => claim.bypassed)) return undefined;
+  return others.find((claim) => claim.harness === harness) ?? others[0];
 }
 
 /** As told, else the session whose sub-agent this one seems to be. What is only inferred opens no memories. */
@@ -158,8 +170,9 @@ function keyOf(input: HookCaller): string | undefined {
   return key === undefined ? undefined : plainKey(key);
 }
 
-function pathOf(context: RequestContext): RuntimePath {
-  return context.header('x-signet-runtime-path') === 'plugin' ? 'plugin' : 'legacy';
+function pathOf(context: RequestContext): RuntimePath | undefined {
+  const path = context.header('x-signet-runtime-path');
+  return path === 'plugin' || path === 'legacy' ? path : undefined;
 }
 
 /** The agent a memory route acts for: the field, else the header `x-signet-agent-id`. @throws AppError invalid_request */

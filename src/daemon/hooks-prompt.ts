@@ -1,5 +1,6 @@
 import type { hookOperations } from '../contract/hooks.ts';
 import { QUERY_CHARS_MAX, RECALL_LIMIT_MAX, type RecalledMemory } from '../contract/memory.ts';
+import { feedbackInText } from '../core/feedback-text.ts';
 import { ownerOf, type Recalled } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import { searchText, withoutEnvelopes } from '../core/prompt-text.ts';
@@ -42,7 +43,7 @@ export function createPromptHooks(deps: HookDeps): PromptHooks {
 }
 
 async function submitPrompt(deps: HookDeps, session: HookSession, input: HookInput<'hookUserPromptSubmit'>) {
-  await keepRatings(deps, session, input.memory_feedback ?? {});
+  await keepRatings(deps, session, { ...feedbackInText(input.lastAssistantMessage ?? ''), ...input.memory_feedback });
   const { recallLimit, injectCharsMax } = deps.config.hooks.userPromptSubmit;
   const prompt = [input.userMessage, input.userPrompt, input.prompt].find((candidate) => candidate?.trim()) ?? '';
   const text = searchText(withoutEnvelopes(prompt), input.lastAssistantMessage);

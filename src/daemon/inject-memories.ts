@@ -17,13 +17,13 @@ export interface PackedMemories {
  */
 export function packRecalled(memories: readonly RecalledMemory[], query: string, charsMax: number, lineCharsMax: number): PackedMemories {
   const stems = new Set(readQuery(query).terms.map((term) => term.stem));
-  const scores = new Map(memories.map((memory) => [memory.id, memory.score]));
+  const byId = new Map(memories.map((memory) => [memory.id, memory]));
   const lines: string[] = [];
   const shown: RecalledMemory[] = [];
   let left = charsMax;
   for (const memory of memories) {
-    const newer = memory.superseded_by === null ? undefined : scores.get(memory.superseded_by);
-    if (newer !== undefined && memory.score - newer < CLEARLY_ABOVE) continue;
+    const newer = newerOf(memory, byId);
+    if (newer !== undefined && memory.score - newer.score < CLEARLY_ABOVE) continue;
     if (shown.some((other) => saysTheSame(other.content, memory.content))) continue;
     const line = lineOf(memory, stems, lineCharsMax);
     if (line.length + 1 > left) continue;
@@ -32,6 +32,25 @@ export function packRecalled(memories: readonly RecalledMemory[], query: string,
     shown.push(memory);
   }
   return { text: lines.join('\n'), shown };
+}
+
+/** The one of them that took its place. Where the links lead in a circle, the memory that was stored last stands, so that one always does. */
+function newerOf(memory: RecalledMemory, byId: ReadonlyMap<string, RecalledMemory>): RecalledMemory | undefined {
+  const next = ({ superseded_by: id }: RecalledMemory) => (id === null ? undefined : byId.get(id));
+  const newer = next(memory);
+  const passed = new Set([memory]);
+  let last = newer;
+  while (last !== undefined && !passed.has(last)) {
+    passed.add(last);
+    last = next(last);
+  }
+  if (last !== memory) return newer;
+  const stands = [...passed].reduce((best, other) => (isNewer(other, best) ? other : best));
+  return stands === memory ? undefined : newer;
+}
+
+function isNewer(one: RecalledMemory, other: RecalledMemory): boolean {
+  return one.created_at === other.created_at ? one.id < other.id : one.created_at > other.created_at;
 }
 
 function lineOf(memory: RecalledMemory, stems: ReadonlySet<string>, charsMax: number): string {

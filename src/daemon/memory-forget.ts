@@ -36,7 +36,7 @@ export async function forgetMemories(memories: MemoryStore, reader: Reader, inpu
   if (input.reason === undefined) throw missing('reason', 'reason is required');
   const note = { ...noteOf({ ...input, reason: input.reason }, context), force: input.force };
   if (isSingle) return forgotten([itemOf(await memories.forget(reader, input.id!, note))]);
-  requireConfirmation(ids, input.confirm_token);
+  requireConfirmation(ids, input.confirm_token ?? input.confirmToken);
   const results: Item[] = [];
   for (const id of ids) results.push(await settled(id, async () => itemOf(await memories.forget(reader, id, note))));
   return forgotten(results);

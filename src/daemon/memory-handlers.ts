@@ -15,10 +15,17 @@ const WHO_DEFAULT = 'daemon';
 
 type Input<K extends keyof typeof memoryOperations> = ParsedInputOf<(typeof memoryOperations)[K]>;
 
+export interface RememberDeps {
+  readonly memories: MemoryStore;
+  /** What is to be said of an agent nobody has set up; nothing when left out. */
+  readonly warnOf?: (agentId: string) => string | undefined;
+}
+
 /** Handlers of /api/memory. They work in bypassed sessions too: bypass silences hooks, not tools. */
-export function createMemoryHandlers({ memories }: { readonly memories: MemoryStore }): Handlers<typeof memoryOperations> {
+export function createMemoryHandlers(deps: RememberDeps): Handlers<typeof memoryOperations> {
+  const { memories } = deps;
   return {
-    remember: (input, context) => rememberMemory(memories, input, context),
+    remember: (input, context) => rememberMemory(deps, input, context),
     recall: async (input, context) => {
       const reader = scopeOf(agentOf(input.agentId, context));
       const { results, method, degraded, strong } = await memories.recall(reader, recallQuery(input, { project: input.project }));
@@ -46,8 +53,9 @@ export function createMemoryHandlers({ memories }: { readonly memories: MemorySt
 }
 
 /** Also behind the older name of the route. @throws AppError memory_not_found when the memory to be superseded is not there for the caller */
-export async function rememberMemory(memories: MemoryStore, input: Input<'remember'>, context: RequestContext) {
-  const reader = scopeOf(agentOf(input.agentId, context));
+export async function rememberMemory({ memories, warnOf }: RememberDeps, input: Input<'remember'>, context: RequestContext) {
+  const agentId = agentOf(input.agentId, context);
+  const reader = scopeOf(agentId);
   const draft = memoryDraft(reader, input, {
     who: input.who ?? WHO_DEFAULT,
     sourceType: input.sourceType ?? 'manual',
@@ -59,7 +67,8 @@ export async function rememberMemory(memories: MemoryStore, input: Input<'rememb
   });
   await requireSuperseded(memories, reader, draft.supersedes);
   const { memory, deduped } = await memories.remember(draft);
-  return { ...memory, embedded: false, success: true as const, ...(deduped ? { deduped } : {}) };
+  const warning = agentId === undefined ? undefined : warnOf?.(agentId);
+  return { ...memory, embedded: false, success: true as const, ...(deduped ? { deduped } : {}), ...(warning ? { warning } : {}) };
 }
 
 async function modify(memories: MemoryStore, reader: Reader, { patches, ...single }: Input<'modifyMemory'>, context: RequestContext) {

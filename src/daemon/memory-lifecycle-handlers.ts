@@ -6,11 +6,10 @@ import type { MemoryTransfer } from '../core/memory-transfer.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import { agentOf, plainKey } from './hook-session.ts';
 import { noteOf } from './memory-actor.ts';
-import { rememberMemory } from './memory-handlers.ts';
+import { type RememberDeps, rememberMemory } from './memory-handlers.ts';
 import { memoryFilter, recallQuery } from './memory-input.ts';
 
-export interface MemoryLifecycleDeps {
-  readonly memories: MemoryStore;
+export interface MemoryLifecycleDeps extends RememberDeps {
   readonly sessions: SessionStore;
   readonly transfer: MemoryTransfer;
 }
@@ -20,9 +19,10 @@ export function createMemoryLifecycleHandlers({
   memories,
   sessions,
   transfer,
+  warnOf,
 }: MemoryLifecycleDeps): Handlers<typeof memoryLifecycleOperations> {
   return {
-    saveMemory: (input, context) => rememberMemory(memories, input, context),
+    saveMemory: (input, context) => rememberMemory({ memories, ...(warnOf ? { warnOf } : {}) }, input, context),
     memoryHistory: async (input, context) => {
       const reader = scopeOf(agentOf(input.agentId, context));
       if (!(await memories.get(reader, input.id)))

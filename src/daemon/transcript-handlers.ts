@@ -4,6 +4,8 @@ import { AppError } from '../core/errors.ts';
 import { ownerOf, type SessionLine, scopeOf } from '../core/memory-store.ts';
 import type { Handlers, RequestContext } from '../core/operation-call.ts';
 import type { KeptTurn } from '../core/transcript.ts';
+import type { ContinuityStore } from '../core/transcript-continuity.ts';
+import { redactSecrets } from '../core/transcript-redact.ts';
 import { agentOf, agentOfKey, plainKey } from './hook-session.ts';
 import type { JobDeps } from './job-deps.ts';
 
@@ -70,7 +72,7 @@ export function createTranscriptHandlers(deps: JobDeps): Handlers<typeof transcr
 }
 
 async function showContinuity({ continuity }: JobDeps, line: SessionLine) {
-  const checkpoint = await continuity.checkpoint(line);
+  const checkpoint = await checkpointOf(continuity, line);
   const scores = await continuity.scores(line, SCORES_MAX);
   const memories = await continuity.relevance(line, RELEVANCE_MAX);
   return {
@@ -79,6 +81,16 @@ async function showContinuity({ continuity }: JobDeps, line: SessionLine) {
     scores: scores.map(({ atMs, ...score }) => ({ ...score, at: isoTime(atMs) })),
     memories: memories.map(({ memoryId, relevance, atMs }) => ({ id: memoryId, relevance, at: isoTime(atMs) })),
   };
+}
+
+/** What session-start begins with: the summary of the last compaction, then the last prompts, else the last words. */
+async function checkpointOf(continuity: ContinuityStore, line: SessionLine): Promise<{ text: string; atMs: number } | undefined> {
+  const prompts = await continuity.checkpoint(line);
+  const words = await continuity.lastWords(line);
+  const parts = [words?.summary, prompts?.text ?? words?.tail].filter((part) => part !== undefined);
+  if (parts.length === 0) return undefined;
+  // Older last words were stored as they were said.
+  return { text: redactSecrets(parts.join('\n\n')), atMs: prompts?.atMs ?? words?.atMs ?? 0 };
 }
 
 async function withTurns(deps: JobDeps, agentId: string, source: { sessionKey: string; from: number; to: number }) {

@@ -40,3 +40,9 @@ export const claimsByAgentMigration: Migration = {
     CREATE INDEX session_claims_by_project ON session_claims(project, last_seen_at) WHERE project IS NOT NULL;
   `,
 };
+
+/** The path of a claim whose session named none gives way to one that is named. */
+export const claimPathMigration: Migration = {
+  name: 'session claims of no named path',
+  up: 'ALTER TABLE session_claims ADD COLUMN path_assumed INTEGER NOT NULL DEFAULT 0',
+};

@@ -9,6 +9,8 @@ import { cachedStatement } from './sqlite.ts';
 
 /** A claim lives this long after the last hook of its session; unit: milliseconds. */
 export const CLAIM_TTL_MS = 4 * 3_600_000;
+/** The path of a session whose hooks name none, such as those of the CLI. */
+const PATH_ASSUMED = 'legacy';
 /** Sessions in one list; the newest. */
 const CLAIMS_LISTED_MAX = 10_000;
 
@@ -20,6 +22,7 @@ export function createClaimStore({ db, clock, read, note }: Access): ClaimStore 
   };
   return {
     take: (request, options) => note(() => takeClaim(db, live(request.key), request, options?.restart ?? false, clock.now())),
+    check: (request) => read(() => refuseOtherPath(db, live(request.key), request)),
     get: (key) => read(() => live(key)[0]),
     under: (key) => read(() => live(key)),
     list: (agentId) =>
@@ -61,11 +64,7 @@ export function createClaimStore({ db, clock, read, note }: Access): ClaimStore 
 }
 
 function takeClaim(db: DatabaseSync, live: readonly SessionClaim[], request: ClaimRequest, restart: boolean, nowMs: number): SessionClaim {
-  const other = live.find((claim) => claim.runtimePath !== request.runtimePath);
-  if (other) {
-    // Clients of this API read exactly this sentence.
-    throw new AppError('session_claimed', { detail: `session claimed by ${other.runtimePath} path`, extra: { sessionKey: request.key } });
-  }
+  refuseOtherPath(db, live, request);
   const held = claimOf(live, request.agentId);
   // Before the new row: an expired claim of the same key must not leave its holders to the next one.
   cachedStatement(db, 'DELETE FROM session_claims WHERE key = ? AND expires_at <= ?').run(request.key, nowMs);
@@ -79,15 +78,15 @@ function takeClaim(db: DatabaseSync, live: readonly SessionClaim[], request: Cla
     db,
     // Not INSERT OR REPLACE: that deletes the row first, and its holders with it.
     `INSERT INTO session_claims (key, harness, runtime_path, agent_id, project, claimed_at, last_seen_at, expires_at, bypassed,
-       parent_key, harness_agent_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       parent_key, harness_agent_id, path_assumed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (key, agent_id) DO UPDATE SET harness = excluded.harness, runtime_path = excluded.runtime_path, project = excluded.project, claimed_at = excluded.claimed_at, last_seen_at = excluded.last_seen_at,
        expires_at = excluded.expires_at, bypassed = excluded.bypassed, parent_key = excluded.parent_key,
-       harness_agent_id = excluded.harness_agent_id, hidden = 0
+       harness_agent_id = excluded.harness_agent_id, path_assumed = min(path_assumed, excluded.path_assumed), hidden = 0
      RETURNING *`,
   ).get(
     request.key,
     keep?.harness ?? request.harness,
-    request.runtimePath,
+    request.runtimePath ?? (held ?? live[0])?.runtimePath ?? PATH_ASSUMED,
     agentId,
     keep?.project ?? request.project ?? held?.project ?? null,
     held ? Date.parse(held.claimedAt) : nowMs,
@@ -96,6 +95,7 @@ function takeClaim(db: DatabaseSync, live: readonly SessionClaim[], request: Cla
     bypassed ? 1 : 0,
     request.parentKey ?? held?.parentKey ?? null,
     request.harnessAgentId ?? held?.harnessAgentId ?? null,
+    request.runtimePath === undefined ? 1 : 0,
   );
   if (request.holder !== undefined) {
     cachedStatement(db, 'INSERT OR IGNORE INTO claim_holders (key, claim_agent, holder) VALUES (?, ?, ?)').run(
@@ -105,6 +105,20 @@ function takeClaim(db: DatabaseSync, live: readonly SessionClaim[], request: Cla
     );
   }
   return toClaim(row!);
+}
+
+/** A path that was only assumed gives way to one that is named. */
+function refuseOtherPath(
+  db: DatabaseSync,
+  live: readonly SessionClaim[],
+  { key, runtimePath }: Pick<ClaimRequest, 'key' | 'runtimePath'>,
+): void {
+  const others = live.filter((claim) => runtimePath !== undefined && claim.runtimePath !== runtimePath);
+  const sql = 'SELECT 1 FROM session_claims WHERE key = ? AND agent_id = ? AND path_assumed = 0';
+  const other = others.find((claim) => cachedStatement(db, sql).get(key, claim.agentId) !== undefined);
+  if (other === undefined) return;
+  // Clients of this API read exactly this sentence.
+  throw new AppError('session_claimed', { detail: `session claimed by ${other.runtimePath} path`, extra: { sessionKey: key } });
 }
 
 function releaseClaim(db: DatabaseSync, key: string, options: ReleaseOptions): void {

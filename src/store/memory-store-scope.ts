@@ -14,7 +14,7 @@ export interface Condition {
 
 /** The condition no statement over memories goes without; only functions of this file make one. */
 export interface ScopeCondition extends Condition {
-  /** The same over `n`, a memory that is named by one it holds for; undefined when whoever sees the one sees the other. */
+  /** The same over `n`, a memory that is named by one it holds for; undefined where links are told as they are stored. */
   readonly links?: Condition;
   readonly [madeHere]: true;
 }
@@ -28,8 +28,7 @@ export interface ScopeCondition extends Condition {
 export function visibleTo(reader: Reader, deleted: 'hidden' | 'included' = 'hidden'): ScopeCondition {
   const scope = ruleOf(reader, 'm');
   if (deleted === 'included') return scope as unknown as ScopeCondition;
-  const links = reader.circle === undefined ? {} : { links: ruleOf(reader, 'n') };
-  return { ...scope, ...links, sql: `m.deleted_at IS NULL AND ${scope.sql}` } as unknown as ScopeCondition;
+  return { ...scope, links: ruleOf(reader, 'n'), sql: `m.deleted_at IS NULL AND ${scope.sql}` } as unknown as ScopeCondition;
 }
 
 /** The rule itself, over a memory of this alias. */
@@ -131,9 +130,9 @@ export function selectMemories(db: DatabaseSync, query: MemoryQuery): MemoryRow[
   return (statement.all(...values) as unknown as SQLOutputValue[][]).map(toRow);
 }
 
-/** The id of the newer memory, as long as the reader may see it. */
+/** The id of the newer memory, as long as it lives and the reader may see it. */
 function seenLink({ sql }: Condition): string {
-  return `(SELECT n.id FROM memories n WHERE n.id = m.superseded_by AND n.deleted_at IS NULL AND ${sql})`;
+  return `(SELECT n.id FROM memories n WHERE n.id = m.superseded_by AND n.id <> m.id AND n.deleted_at IS NULL AND ${sql})`;
 }
 
 /** Sorting costs more than finding, so a single memory is not sorted. */

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import type { SessionLine } from '../core/memory-store.ts';
+import type { Checkpoint, SessionLine } from '../core/memory-store.ts';
 import { type ContinuityStore, PROMPTS_PER_CHECKPOINT } from '../core/transcript-continuity.ts';
 import type { Access } from './memory-store-access.ts';
 import { cachedStatement } from './sqlite.ts';
@@ -15,6 +15,7 @@ export function createContinuityStore({ db, clock, read, write, note }: Access):
         const row = cachedStatement(db, sql).get(line.agentId, line.sessionKey);
         return row && { text: String(row.checkpoint), atMs: Number(row.checkpoint_at) };
       }),
+    lastWords: (line) => read(() => lastWordsOf(db, line)),
     conclude: (line) => note(() => concludePrompts(db, line, clock.now())),
     settled: (line) =>
       note(() => {
@@ -56,6 +57,15 @@ export function createContinuityStore({ db, clock, read, write, note }: Access):
         return rows.map((row) => ({ memoryId: String(row.memory_id), relevance: Number(row.relevance), atMs: Number(row.created_at) }));
       }),
   };
+}
+
+function lastWordsOf(db: DatabaseSync, line: SessionLine): (Checkpoint & { atMs: number }) | undefined {
+  const sql = `SELECT summary, tail, coalesce(ended_at, updated_at) AS at FROM session_lines WHERE agent_id = ? AND session_key = ?`;
+  const row = cachedStatement(db, sql).get(line.agentId, line.sessionKey);
+  const { summary = null, tail = null } = row ?? {};
+  if (!row || (summary === null && tail === null)) return undefined;
+  const words = { ...(summary === null ? {} : { summary: String(summary) }), ...(tail === null ? {} : { tail: String(tail) }) };
+  return { ...words, atMs: Number(row.at) };
 }
 
 function concludePrompts(db: DatabaseSync, line: SessionLine, nowMs: number): void {

@@ -8,6 +8,7 @@ import { storageError } from './sqlite.ts';
 export const LOCK_WAIT_MS = 250;
 
 const FOLDER = '.daemon';
+const DATA_FOLDER = 'data';
 const LOCK_FILE = 'lock.db';
 const INFO_FILE = 'daemon.json';
 const FILE_MODE = 0o600;
@@ -41,6 +42,7 @@ export function lockWorkspace(folder: string, info: DaemonInfo): WorkspaceLock {
   prepareFolder(folder, path);
   const db = lockFile(folder, path);
   try {
+    for (const name of [FOLDER, DATA_FOLDER]) keepOutOfGit(join(folder, name));
     writeDaemonInfo(folder, info); // What stands there now is from a daemon that is gone.
   } catch (error) {
     db.close();
@@ -78,6 +80,17 @@ export function makeFolder(path: string): void {
     makeFolders(path);
   } catch (error) {
     throw unwritable(path, error);
+  }
+}
+
+/** Whatever the rules above it say; a file that is there already is its owner's choice. Secrets do the same for their folder. */
+function keepOutOfGit(folder: string): void {
+  const path = join(folder, '.gitignore');
+  makeFolder(folder);
+  try {
+    writeFileSync(path, '*\n', { flag: 'wx', mode: FILE_MODE });
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw unwritable(path, error);
   }
 }
 

@@ -126,6 +126,35 @@ describe('memory_list', () => {
   });
 });
 
+verifies('runtime.tool.same-as-mcp', 'they take the same fields, find and change the same memories', async () => {
+  const NAMES = ['memory_search', 'memory_store', 'memory_get', 'memory_modify', 'memory_forget', 'secret_list', 'secret_exec'];
+  interface Schema {
+    readonly properties: Readonly<Record<string, { readonly type: string }>>;
+    readonly required?: readonly string[];
+  }
+  const shapeOf = (name: string, { properties, required }: Schema) => {
+    const fields = Object.entries(properties).map(([field, { type }]) => `${field}: ${type}`);
+    return { name, fields: fields.sort(), required: [...(required ?? [])].sort() };
+  };
+  const { tools } = (await call('GET', `${signet.runtimeUrl}/tools`)).body as { tools: { name: string; inputSchema: Schema }[] };
+  const offered = (await mcp.client.listTools()).tools.filter(({ name }) => NAMES.includes(name));
+  expect(offered).toHaveLength(NAMES.length);
+  for (const { name, inputSchema } of offered) {
+    const own = tools.find((tool) => tool.name === name);
+    expect(shapeOf(name, own!.inputSchema)).toEqual(shapeOf(name, inputSchema as unknown as Schema));
+  }
+
+  const value = async (name: string, input: object) => (await call('POST', `${signet.runtimeUrl}/tools/${name}`, { input })).body.output;
+  const { id } = await value('memory_store', { content: 'The harbour crane is orange.', tags: 'harbour' });
+  const [found] = await value('memory_search', { query: 'harbour crane' });
+  expect((await mcp.call('memory_search', { query: 'harbour crane' })).results[0]).toEqual(found);
+  expect(await mcp.call('memory_get', { id })).toMatchObject({ id, content: 'The harbour crane is orange.', tags: 'harbour' });
+  await mcp.call('memory_modify', { id, reason: 'painted', content: 'The harbour crane is green.' });
+  expect(await value('memory_get', { id })).toMatchObject({ content: 'The harbour crane is green.' });
+  await value('memory_forget', { id, reason: 'sold' });
+  expect(await mcp.refusal('memory_get', { id })).toContain('(memory_not_found)');
+});
+
 verifies('mcp.memory_forget.hidden', async () => {
   const id = await store('The cellar key hangs behind the clock.');
   await mcp.call('memory_forget', { id, reason: 'moved' });
@@ -146,6 +175,25 @@ describe('memory_feedback', () => {
       const text = await mcp.refusal('memory_feedback', { session_key: 'fb', ratings: { [id]: score } });
       expect(text).toContain(`ratings.${id}`);
     }
+  });
+
+  verifies('mcp.memory_feedback.embedded-json', async () => {
+    const ids = [await store('The lighthouse lamp is lit at dusk.'), await store('The lighthouse keeper is called Enn.')];
+    const hook = hooksOf(signet.daemonUrl);
+    const said = (json: string) => ({
+      sessionKey: 'fb-text',
+      userMessage: 'go on',
+      lastAssistantMessage: `Lit.\n\`\`\`json\n${json}\n\`\`\``,
+    });
+    const wrong = { [ids[1]!]: 7, nobody: 1 };
+    for (const feedback of [
+      `{"memory_feedback": {"${ids[1]}": 1`,
+      `{"memory_feedback": {${ids[1]}: 1}}`,
+      JSON.stringify({ memory_feedback: wrong }),
+    ])
+      expect(await hook('user-prompt-submit', said(feedback))).toMatchObject({ inject: expect.any(String) });
+    await hook('user-prompt-submit', said(JSON.stringify({ memory_feedback: { [ids[0]!]: -0.5 } })));
+    expect(await Promise.all(ids.map(storedRatings))).toEqual([[{ session_key: 'fb-text', rating: -0.5 }], []]);
   });
 
   verifies(['mcp.memory_feedback.zero', 'mcp.memory_feedback.immediate', 'mcp.memory_feedback.result'], async () => {
@@ -173,6 +221,7 @@ verifies(
     'mcp.session_bypass.result',
     'mcp.session_bypass.endpoint',
     'mcp.beside-hooks',
+    'hooks.bypass.tools-work',
   ],
   async () => {
     const hook = hooksOf(signet.daemonUrl);
@@ -185,6 +234,8 @@ verifies(
     expect(await mcp.call('session_bypass', { session_key: 'both', enabled: true })).toEqual({ key: 'both', bypassed: true });
     expect(await hook('user-prompt-submit', { sessionKey: 'both', userMessage: 'tower clock' })).toMatchObject({ bypassed: true });
     expect((await mcp.call('memory_search', { query: 'tower clock' })).count).toBe(1);
+    const stored = await store('The tower bell is silent.');
+    expect((await mcp.call('memory_search', { query: 'tower bell' })).results[0].id).toBe(stored);
 
     expect(await mcp.call('session_bypass', { session_key: 'both', enabled: false })).toEqual({ key: 'both', bypassed: false });
     expect(await hook('user-prompt-submit', { sessionKey: 'both', userMessage: 'tower clock' })).not.toMatchObject({ bypassed: true });

@@ -26,7 +26,7 @@ export const HOOK_REQUIREMENTS = {
     'hooks.bypass.recall': tested('A bypassed recall hook returns no results'),
     'hooks.bypass.synthesis': tested('The synthesis hook answers as usual while sessions are bypassed'),
     'hooks.bypass.synthesis-complete': tested('The synthesis/complete hook writes as usual while sessions are bypassed'),
-    'hooks.bypass.tools-work': open('Memory search and store through MCP keep working in a bypassed session'),
+    'hooks.bypass.tools-work': tested('Memory search and store through MCP keep working in a bypassed session'),
     'hooks.bypass.lifted': tested('Hooks answer in full again once the bypass is switched off'),
     'hooks.remember.stores': tested('POST /api/hooks/remember saves the content as a memory and returns its id'),
     'hooks.recall.finds': tested('POST /api/hooks/recall returns the memories that match the query'),

@@ -1,4 +1,4 @@
-import { open, tested } from './requirements.row.ts';
+import { tested } from './requirements.row.ts';
 
 /** Promises of spec/mcp-server about the tools, their parameters, results and endpoints. */
 export const MCP_TOOL_REQUIREMENTS = {
@@ -65,7 +65,7 @@ export const MCP_TOOL_REQUIREMENTS = {
     'mcp.memory_feedback.zero': tested('memory_feedback records a score of 0 as neutral, not as absent'),
     'mcp.memory_feedback.immediate': tested('A rating is stored for its session and memory before the reply'),
     'mcp.memory_feedback.result': tested('memory_feedback returns ok: true and how many ratings it recorded'),
-    'mcp.memory_feedback.embedded-json': open('Feedback written as JSON in the text is still accepted'),
+    'mcp.memory_feedback.embedded-json': tested('Feedback written as JSON in the text is still accepted'),
     'memory.feedback.endpoint': tested('POST /api/memory/feedback records ratings'),
   },
   agent_peers: {

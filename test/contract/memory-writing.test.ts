@@ -28,6 +28,26 @@ test('unknown fields are ignored, on hooks and on the memory API', async () => {
   expect((await daemon.get('/api/memories?colour=blue')).status).toBe(200);
 });
 
+test('an empty agentId, or null, is none, on hooks and on the memory API', async () => {
+  const daemon = await serveDaemon();
+  for (const agentId of ['', null]) {
+    const hook = async (name: string, body: object) =>
+      (await daemon.post(`/api/hooks/${name}`, { agentId, sessionKey: 'k', ...body })).status;
+    expect(await remember(daemon, { agentId, content: 'The heron nests in the alder' })).toMatchObject({
+      agentId: 'default',
+      scope: 'global',
+    });
+    expect(await hook('session-start', {})).toBe(200);
+    expect(await hook('remember', { content: 'likes tea' })).toBe(200);
+    expect((await daemon.post('/api/memory/recall', { agentId, query: 'where does the heron nest?' })).body.count).toBe(1);
+    expect((await daemon.get('/api/sessions/k')).body.agentId).toBe('default');
+    expect(await hook('session-end', {})).toBe(200);
+  }
+  expect((await daemon.get('/api/memories?agentId=')).body.total).toBe(2);
+  expect((await daemon.get('/api/sessions/k/continuity?agentId=')).body.agentId).toBe('default');
+  expect(await daemon.post('/api/memory/remember', { agentId: 'No Name', content: 'x' })).toMatchObject({ status: 400 });
+});
+
 test('a recovery meets a living memory of the same content: 409 duplicate_content_hash, and which one it is', async () => {
   const daemon = await serveDaemon();
   const old = await remember(daemon, { content: 'The cellar key is under the mat' });
@@ -213,6 +233,19 @@ test('forgetting by filter is shown first, and beyond 25 needs the token of that
     body: { code: 'confirmation_required', requiresConfirm: true, count: 30, confirmToken: preview.confirmToken },
   });
   expect((await ask({ mode: 'execute', reason: 'x', limit: 26, confirm_token: preview.confirmToken })).status).toBe(400);
+  const camel = {
+    mode: 'execute',
+    reason: 'x',
+    type: 'whatever',
+    ids: Array(26)
+      .fill(0)
+      .map((_, index) => `no-${index}`),
+  };
+  const token = (await daemon.post('/api/memory/forget', camel)).body.confirmToken;
+  expect(await daemon.post('/api/memory/forget', { ...camel, confirmToken: token })).toMatchObject({
+    status: 200,
+    body: { requested: 26 },
+  });
   const done = (await ask({ mode: 'execute', reason: 'cleaning up', confirm_token: preview.confirmToken })).body;
   expect(done).toMatchObject({ mode: 'execute', requested: 30, deleted: 29, success: false });
   expect(done.results.filter((item: { status: string }) => item.status === 'memory_pinned')).toHaveLength(1);

@@ -64,12 +64,13 @@ test('a session of the CLI, which names no runtime path, can be bypassed', async
 test('the other runtime path is told 409 in the words clients know', async () => {
   const daemon = await serveDaemon();
   await hook(daemon, 'session-start', { sessionKey: 'k', runtimePath: 'plugin' });
-  expect(await hook(daemon, 'session-start', { sessionKey: 'k' })).toMatchObject({
+  expect(await hook(daemon, 'session-start', { sessionKey: 'k', runtimePath: 'legacy' })).toMatchObject({
     status: 409,
     body: { error: 'session claimed by plugin path' },
   });
+  expect((await hook(daemon, 'remember', { sessionKey: 'k', content: 'likes tea' })).status).toBe(200);
   await hook(daemon, 'session-end', { sessionKey: 'k' });
-  await hook(daemon, 'session-start', { sessionKey: 'k' });
+  await hook(daemon, 'session-start', { sessionKey: 'k', runtimePath: 'legacy' });
   expect((await hook(daemon, 'recall', { sessionKey: 'k', query: 'tea' }, { 'x-signet-runtime-path': 'plugin' })).body.error).toBe(
     'session claimed by legacy path',
   );
@@ -81,7 +82,7 @@ test('a claim and its bypass survive a restart', async () => {
   await bypass(daemon, 'k');
   await daemon.restart();
   expect((await daemon.get('/api/sessions/k')).body).toMatchObject({ runtimePath: 'plugin', bypassed: true });
-  expect((await hook(daemon, 'recall', { sessionKey: 'k', query: 'tea' })).status).toBe(409);
+  expect((await hook(daemon, 'recall', { sessionKey: 'k', query: 'tea', runtimePath: 'legacy' })).status).toBe(409);
 });
 
 test.each(HOOKS.filter(([name]) => name !== 'session-end'))('%s in mid-session keeps the claim alive', async (name, body) => {

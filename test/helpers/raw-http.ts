@@ -54,6 +54,21 @@ export async function openDeafReader(port: number, path: string, headers: Readon
   return socket;
 }
 
+/** With these a deaf reader becomes a WebSocket. */
+export const UPGRADE_HEADERS = {
+  connection: 'Upgrade',
+  upgrade: 'websocket',
+  'sec-websocket-version': '13',
+  'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
+} as const;
+
+/** A text frame as clients must send it, masked with zeros. */
+export function maskedFrame(text: string): Buffer {
+  const payload = Buffer.from(text);
+  if (payload.length > 125) throw new Error('a longer frame needs another header');
+  return Buffer.concat([Buffer.from([0x81, 0x80 | payload.length, 0, 0, 0, 0]), payload]);
+}
+
 function parseAnswer(bytes: Buffer): RawAnswer {
   const split = bytes.indexOf('\r\n\r\n');
   const [statusLine = '', ...lines] = bytes.subarray(0, split).toString('latin1').split('\r\n');

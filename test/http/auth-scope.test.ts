@@ -112,6 +112,11 @@ describe('within its agent', () => {
     const theirs = await rig.ask('POST', `${rig.daemonUrl}/api/memory/recall`, rig.localToken, { query: 'blue lamp', agentId: 'default' });
     expect(theirs.body.results).toEqual([]);
     expect((await ask('POST', '/api/memory/recall', { query: 'x' }, { 'x-signet-agent-id': 'default' })).status).toBe(403);
+    // An empty agent is none: the token's stands in its place.
+    for (const agentId of ['', null])
+      expect((await ask('POST', '/api/memory/recall', { query: 'blue lamp', agentId })).body.results).toMatchObject([{ content }]);
+    expect((await ask('GET', '/api/memories?agentId=')).body.memories).toMatchObject([{ content }]);
+    expect((await ask('POST', '/api/memory/remember', { content: 'The red lamp too.', agentId: '' })).body.agentId).toBe('dot');
 
     const hook = (name: string, body: object) => ask('POST', `/api/hooks/${name}`, { harness: 'test', ...body });
     expect((await hook('session-start', { sessionKey: 'mine' })).status).toBe(200);

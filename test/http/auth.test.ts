@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -97,6 +98,30 @@ describe('mode team', () => {
     expect(await closed).toBe(4401);
     expect((await rig.ask('GET', `${rig.daemonUrl}/health`, token)).status).toBe(401);
     expect((await rig.ask('DELETE', `${rig.daemonUrl}/api/tokens/${id}`, rig.localToken)).body.code).toBe('token_not_found');
+  });
+
+  test('an open GET /mcp, and every stream of the daemon, ends with its token; others go on', async () => {
+    const rig = await startGuarded(TEAM);
+    const { id, token } = await rig.makeToken({ role: 'operator' });
+    const open = async (path: string, bearer: string) => {
+      const answer = await fetch(rig.daemonUrl + path, { headers: { authorization: `Bearer ${bearer}`, accept: 'text/event-stream' } });
+      expect([path, answer.status]).toEqual([path, 200]);
+      return answer;
+    };
+    const over = async (answer: Response) =>
+      answer.text().then(
+        () => 'over',
+        () => 'over',
+      );
+    const ending = await Promise.all(['/mcp', '/api/logs/stream', '/api/cross-agent/stream'].map((path) => open(path, token)));
+    const lasting = await open('/mcp', rig.localToken);
+    expect((await rig.ask('DELETE', `${rig.daemonUrl}/api/tokens/${id}`, rig.localToken)).status).toBe(200);
+    expect(await Promise.all(ending.map(over))).toEqual(['over', 'over', 'over']);
+    expect((await rig.ask('GET', `${rig.daemonUrl}/mcp`, token, undefined, { accept: 'text/event-stream' })).status).toBe(401);
+    const last = over(lasting);
+    expect(await Promise.race([last, rig.ask('GET', `${rig.daemonUrl}/health`).then(() => 'open')])).toBe('open');
+    await rig.close();
+    expect(await last).toBe('over');
   });
 
   test('tokens are kept as digests, for their user alone, and outlive a restart until they expire', async () => {
@@ -214,6 +239,24 @@ describe('mode hybrid', () => {
 });
 
 describe('mode local', () => {
+  test('keeps tokens, keys and databases out of git, and touches no .gitignore of the workspace', async () => {
+    const ours = '*.log\n!.daemon\n!.secrets/\n!*.db\n!key';
+    const folder = tempFolder({ 'agent.yaml': 'secrets: { keyring: false }\n', '.gitignore': ours, 'data/notes.txt': 'Mine.' });
+    const git = (...args: string[]) => execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' });
+    git('init', '--quiet');
+    for (let start = 1; start <= 2; start += 1) {
+      const signet = await startSignet({ folder });
+      expect(await call('POST', `${signet.daemonUrl}/api/secrets/CANARY`, { value: 'sing-no-song' })).toMatchObject({ status: 200 });
+      const own = start === 1 ? '' : '?? data/.gitignore\n';
+      expect(git('status', '--porcelain', '--untracked-files=all')).toBe(`?? .gitignore\n?? agent.yaml\n${own}`);
+      await signet.close();
+      // Whoever wants one of them in git says so once.
+      if (start === 1) writeFileSync(join(folder, 'data', '.gitignore'), '*\n!.gitignore\n');
+      else expect(readFileSync(join(folder, 'data', '.gitignore'), 'utf8')).toBe('*\n!.gitignore\n');
+    }
+    expect(readFileSync(join(folder, '.gitignore'), 'utf8')).toBe(ours);
+  });
+
   test('asks nobody, and can make tokens before the mode is changed', async () => {
     const signet = await startSignet({ yaml: 'auth: { method: none, chainId: null }\n' });
     try {

@@ -228,6 +228,24 @@ test('a session that ends without a transcript goes on from its prompts', async 
   expect((await hook('session-start', { sessionKey: 'short' })).inject).toContain('> paint the shed red');
 });
 
+test('what a session would start from can be looked at after its end, and after a compaction', async () => {
+  const { hook, ...signet } = await start();
+  const continuity = async (key: string, agentId: string) =>
+    (await get(signet, `/api/sessions/${key}/continuity?agentId=${agentId}`)).body.checkpoint;
+  const own = { sessionKey: 'thread', agentId: 'rose' };
+  await hook('user-prompt-submit', { ...own, prompt: 'paint the shed red' });
+  expect(await continuity('thread', 'rose')).toBeNull();
+  await hook('session-end', { ...own, transcript: said('paint the shed red', 'done, with API_KEY=abcdef0123456789') });
+  expect(await continuity('thread', 'rose')).toEqual({
+    text: 'user: paint the shed red\nassistant: done, with API_KEY=[redacted]',
+    at: expect.stringMatching(/Z$/),
+  });
+  await hook('compaction-complete', { ...own, summary: 'The shed is red.' });
+  expect((await continuity('thread', 'rose')).text).toBe('The shed is red.');
+  expect((await continuity('session:thread', 'rose')).text).toBe('The shed is red.');
+  expect(await continuity('thread', 'default')).toBeNull();
+});
+
 test('a bypassed session leaves neither turns nor jobs, and one that is cleared neither', async () => {
   const { hook, ...signet } = await start();
   await hook('session-start', { sessionKey: 'quiet', bypass: true });

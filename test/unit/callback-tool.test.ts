@@ -55,6 +55,7 @@ test('a call is one POST that says everything about itself, and its output is th
     sessionId: 'ses_a',
     agent: 'dot',
     project: '/p',
+    daemonUrl: 'http://127.0.0.1:3850',
   });
 });
 

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { daemonOperations as ops } from '../../src/contract/daemon.ts';
 import { openMemoryStores } from '../../src/store/memory-store.ts';
 import { memoryMigrations } from '../../src/store/memory-store-schema.ts';
@@ -184,10 +184,87 @@ test('two agents under one key stay apart, and who names neither reads and write
   expect(await asked('rose')).toEqual(['the copper kettle of rose']);
   expect(await asked('dot')).toEqual(['the copper kettle of dot']);
   expect(await asked()).toEqual([]);
-  await daemon.call(ops.hookSessionEnd, { sessionKey: 'main', transcript: [{ role: 'user', content: 'said by rose' }] });
-  for (const agentId of ['rose', 'dot'])
-    await expect(daemon.call(ops.getTranscript, { key: 'main', agentId })).rejects.toMatchObject({ code: 'transcript_not_found' });
   // Each ends its own claim; the one that is left is found by the key alone.
   await daemon.call(ops.hookSessionEnd, { sessionKey: 'main', agentId: 'rose' });
   expect(await asked()).toEqual(['the copper kettle of dot']);
+});
+
+describe('an end by a key alone', () => {
+  const transcript = (content: string) => [{ role: 'user' as const, content }];
+
+  async function startTwo() {
+    const daemon = startDaemon();
+    const hear = async (agentId: string, harness: string) => {
+      daemon.clock.ms += 1;
+      await daemon.call(ops.hookUserPromptSubmit, { sessionKey: 'main', agentId, harness, prompt: 'go on' });
+    };
+    await hear('rose', 'codex');
+    await hear('dot', 'pi');
+    const agents = async () => (await daemon.call(ops.listClaims, {})).sessions.map(({ agentId }) => agentId).sort();
+    const said = async (agentId?: string) => (await daemon.call(ops.getTranscript, { key: 'main', agentId })).turns[0]?.content;
+    return { ...daemon, hear, agents, said };
+  }
+
+  test('is that of the one agent that holds the key', async () => {
+    const { call, said, agents } = await startTwo();
+    await call(ops.hookSessionEnd, { sessionKey: 'main', agentId: 'dot' });
+    await call(ops.hookSessionEnd, { sessionKey: 'main', transcript: transcript('good night, rose') });
+    expect(await said('rose')).toBe('good night, rose');
+    expect(await agents()).toEqual([]);
+  });
+
+  test('of several agents is that of the one heard of last, whatever hooks without an agent came between', async () => {
+    const { call, hear, said, agents } = await startTwo();
+    await hear('rose', 'codex');
+    await call(ops.hookRemember, { sessionKey: 'main', content: 'tea at four' });
+    expect(await agents()).toEqual(['dot', 'rose']);
+    await call(ops.hookSessionEnd, { sessionKey: 'main', transcript: transcript('good night, rose') });
+    expect(await said('rose')).toBe('good night, rose');
+    expect(await agents()).toEqual(['dot']);
+    for (const agentId of [undefined, 'dot']) await expect(said(agentId)).rejects.toMatchObject({ code: 'transcript_not_found' });
+  });
+
+  test('is that of the caller’s harness, where it has one', async () => {
+    const { call, said, agents } = await startTwo();
+    await call(ops.hookSessionEnd, { sessionKey: 'main', harness: 'codex', transcript: transcript('good night, rose') });
+    expect(await said('rose')).toBe('good night, rose');
+    expect(await agents()).toEqual(['dot']);
+  });
+
+  test('is nobody’s while one of the agents is bypassed, and keeps nothing', async () => {
+    const { call, said, agents } = await startTwo();
+    await call(ops.setBypass, { key: 'main', enabled: true });
+    expect(await call(ops.hookSessionEnd, { sessionKey: 'main', transcript: transcript('hush') })).toMatchObject({ bypassed: true });
+    expect(await agents()).toEqual(['dot', 'rose']);
+    for (const agentId of [undefined, 'rose', 'dot']) await expect(said(agentId)).rejects.toMatchObject({ code: 'transcript_not_found' });
+  });
+
+  test('refuses the other path in mid-session', async () => {
+    const daemon = startDaemon();
+    for (const agentId of ['rose', 'dot']) await daemon.call(ops.hookSessionStart, { sessionKey: 'main', agentId, runtimePath: 'plugin' });
+    const recall = (runtimePath: 'legacy' | 'plugin') => daemon.call(ops.hookRecall, { sessionKey: 'main', runtimePath, query: 'tea' });
+    await expect(recall('legacy')).rejects.toMatchObject({ code: 'session_claimed' });
+    expect(await recall('plugin')).toMatchObject({ count: 0 });
+  });
+});
+
+test.each([
+  ['start', ops.hookSessionStart, {}],
+  ['prompt', ops.hookUserPromptSubmit, { prompt: 'go on' }],
+  ['remember', ops.hookRemember, { content: 'tea at four' }],
+] as const)('a %s hook that names no path goes on under a claim of the plugin, and keeps no plugin out', async (_, hook, body) => {
+  const daemon = startDaemon();
+  const send = (sessionKey: string, runtimePath?: 'plugin' | 'legacy') => daemon.call(hook, { sessionKey, runtimePath, ...body } as never);
+  const pathOf = async (key: string) => (await daemon.call(ops.getClaim, { key })).runtimePath;
+  await send('held', 'plugin');
+  await send('held');
+  expect(await pathOf('held')).toBe('plugin');
+  await expect(send('held', 'legacy')).rejects.toMatchObject({ code: 'session_claimed' });
+  // Who comes first without a path holds the session only until somebody names one.
+  await send('free');
+  expect(await pathOf('free')).toBe('legacy');
+  await send('free', 'plugin');
+  await send('free');
+  expect(await pathOf('free')).toBe('plugin');
+  await expect(send('free', 'legacy')).rejects.toMatchObject({ code: 'session_claimed' });
 });

@@ -63,6 +63,23 @@ verifies(
   },
 );
 
+test('remember says when the agent is none that is set up, and stores all the same', async () => {
+  const daemon = await serveDaemon({ files: { 'agent.yaml': 'agents: { roster: [{ name: rose }] }\n', 'agents/dot/SOUL.md': 'Calm.' } });
+  const typo = await signet(daemon, ['remember', 'the kettle is blue', '--agent', 'rsoe']);
+  expect(typo).toMatchObject({ code: 0, out: expect.stringMatching(/^\S+\n$/) });
+  expect(typo.err).toBe(
+    'signet: agentId: no agent "rsoe" is set up; the memory is kept for it. Known agents: default, rose, dot; signet agent add sets one up\n',
+  );
+  expect((await signet(daemon, ['recall', 'kettle', '--agent', 'rsoe', '--json'])).out).toContain('the kettle is blue');
+  for (const agent of ['default', 'rose', 'dot'])
+    expect(await signet(daemon, ['remember', `said by ${agent}`, '--agent', agent])).toMatchObject({ code: 0, err: '' });
+  for (const path of ['/api/memory/remember', '/api/memory/save']) {
+    const answer = await daemon.post(path, { content: `through ${path}`, agentId: 'rsoe' });
+    expect(answer).toMatchObject({ status: 200, body: { success: true, warning: expect.stringContaining('no agent "rsoe"') } });
+    expect((await daemon.post(path, { content: `nobody through ${path}` })).body).not.toHaveProperty('warning');
+  }
+});
+
 test('list, history, forget and recover', async () => {
   const daemon = await serveDaemon();
   const id = (await signet(daemon, ['remember', 'never deploy on Friday', '--critical'])).out.trim();

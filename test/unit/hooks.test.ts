@@ -6,6 +6,7 @@ const key = 'abc';
 const DAY_MS = 86_400_000;
 const noHooks = { headers: { 'x-signet-no-hooks': '1' } };
 const plugin = { headers: { 'x-signet-runtime-path': 'plugin' } };
+const legacy = { headers: { 'x-signet-runtime-path': 'legacy' } };
 
 /** The seven hooks with a body each, and what a silent one answers. */
 const hooks = [
@@ -71,7 +72,7 @@ describe('claims', () => {
     const daemon = startDaemon();
     await daemon.call(ops.hookSessionStart, { sessionKey: key }, plugin);
     const refused = { code: 'session_claimed', detail: 'session claimed by plugin path' };
-    await expect(daemon.call(operation, { sessionKey: key, ...body } as never)).rejects.toMatchObject(refused);
+    await expect(daemon.call(operation, { sessionKey: key, ...body } as never, legacy)).rejects.toMatchObject(refused);
     await expect(daemon.call(operation, { sessionKey: key, runtimePath: 'legacy', ...body } as never, plugin)).rejects.toMatchObject(
       refused,
     );

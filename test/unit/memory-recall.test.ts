@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { RecalledMemory } from '../../src/contract/memory.ts';
 import { type MemoryDraft, type Recalled, scopeOf } from '../../src/core/memory-store.ts';
@@ -166,6 +167,40 @@ describe('answers', () => {
     const shown = (score: number) => packRecalled([older(score), newer], 'paint', 500, 200).shown.map(({ id }) => id);
     expect(shown(0.82)).toEqual(['new']);
     expect(shown(0.95)).toEqual(['old', 'new']);
+  });
+
+  test('of memories whose links lead in a circle, the one stored last is told in a prompt', () => {
+    const linked = (id: string, by: string, day: number) => ({
+      ...recalled(id, `Lamp ${id} is ${id}-coloured`, 0.8),
+      superseded_by: by,
+      created_at: new Date(START_MS + day * DAY_MS).toISOString(),
+    });
+    const shown = (...memories: ReturnType<typeof linked>[]) => packRecalled(memories, 'lamp', 500, 200).shown.map(({ id }) => id);
+    expect(shown(linked('a', 'b', 0), linked('b', 'a', 1))).toEqual(['b']);
+    expect(shown(linked('b', 'a', 1), linked('a', 'b', 0))).toEqual(['b']);
+    expect(shown(linked('a', 'b', 2), linked('b', 'c', 1), linked('c', 'a', 0), linked('d', 'c', 3))).toEqual(['a']);
+    expect(shown(linked('a', 'a', 0))).toEqual(['a']);
+    expect(shown(linked('a', 'b', 0), linked('b', 'c', 1), linked('c', 'gone', 2))).toEqual(['c']);
+  });
+
+  test('a link that leads nowhere, to what is forgotten or to itself hides nothing and is not told', async () => {
+    const folder = tempFolder();
+    const { memories, clock } = open(folder);
+    const { memory } = await memories.remember(draft('The copper kettle is in the pantry'));
+    const { memory: gone } = await memories.remember(draft('The blue lamp is by the door'));
+    await memories.forget(scopeOf(null), gone.id, note);
+    const database = new DatabaseSync(join(folder, 'memory.db'));
+    onTestFinished(() => database.close());
+    for (const wrong of ['no-such-memory', gone.id, memory.id]) {
+      database.prepare('UPDATE memories SET superseded_by = ? WHERE id = ?').run(wrong, memory.id);
+      const stores = openMemoryStores(join(folder, 'memory.db'), { now: () => clock.ms });
+      const found = await stores.memories.recall(scopeOf(null), { text: 'where is the copper kettle?', limit: 5 });
+      const ranked = await stores.memories.ranked(scopeOf(null), { limit: 5, recencyBias: 0.5 });
+      stores.close();
+      expect(found.results.map(({ id, superseded_by }) => [id, superseded_by])).toEqual([[memory.id, null]]);
+      expect(ranked.map(({ id }) => id)).toEqual([memory.id]);
+      expect(packRecalled(found.results, 'copper kettle', 500, 200).shown).toHaveLength(1);
+    }
   });
 });
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { isAppError } from '../../src/core/errors.ts';
-import { nearestNames } from '../../src/tools/nearest-name.ts';
+import { nearestNames } from '../../src/core/nearest-name.ts';
 import { compileInputCheck } from '../../src/tools/tool-input.ts';
 import { writeOutput } from '../../src/tools/tool-output.ts';
 

@@ -101,7 +101,7 @@ test('the ports are written in one step, only for the owner, and leave no other 
 
   expect(readDaemonInfo(folder)).toEqual({ ...mine, port: 3850, runtimePort: 7700 });
   expect(statSync(join(folder, '.daemon', 'daemon.json')).mode & 0o777).toBe(0o600);
-  expect(readdirSync(join(folder, '.daemon')).sort()).toEqual(['daemon.json', 'lock.db']);
+  expect(readdirSync(join(folder, '.daemon')).sort()).toEqual(['.gitignore', 'daemon.json', 'lock.db']);
   lock.release();
 });
 

@@ -131,7 +131,8 @@ function heardBefore(host: SessionHost, key: string): { turnKey: string; heardMe
   return { turnKey: `${host.view.session.id}:${key}`, ...(heard ? { heardMessages: [...heard] } : {}) };
 }
 
-function messageFacts({ id, type, fromAgentId, fromSessionKey, broadcast }: ShownMessage) {
+/** What a log says of a message; its text stands in the inject. */
+export function messageFacts({ id, type, fromAgentId, fromSessionKey, broadcast }: ShownMessage) {
   return { messageId: id, type, from: fromAgentId, ...(fromSessionKey === undefined ? {} : { fromSession: fromSessionKey }), broadcast };
 }
 
