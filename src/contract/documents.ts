@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { AgentName } from './ids.ts';
+import { AskingAgent } from './ids.ts';
 import { clampedLimit, REASON_CHARS_MAX, Scope, Tags } from './memory.ts';
 import { defineOperation, wholeNumber } from './operation.ts';
 
@@ -24,7 +24,9 @@ export const DocumentEntry = z.object({
   title: z.string().nullable(),
   agentId: z.string(),
   scope: Scope,
-  /** SHA-256 of the text; null while the pieces are being written. */
+  /** `writing`: the text that was there before is found, or none. `forgetting`: its pieces are going. */
+  state: z.enum(['whole', 'writing', 'forgetting']),
+  /** SHA-256 of the last text that is whole; null while the first is written. */
   hash: z.string().nullable(),
   chunks: z.int(),
   createdAt: z.string(),
@@ -52,7 +54,7 @@ export const documentOperations = {
       tags: Tags.optional(),
       importance: z.number().min(0).max(1).optional(),
       project: z.string().max(4_096).optional(),
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
       scope: Scope.optional(),
       sessionKey: z.string().max(512).optional(),
       who: z.string().max(256).optional(),
@@ -68,7 +70,7 @@ export const documentOperations = {
       forgotten: z.int(),
       success: z.literal(true),
     }),
-    errors: ['storage_failed'],
+    errors: ['version_conflict', 'storage_failed'],
     bodyBytesMax: DOCUMENT_BODY_BYTES_MAX,
     source: 'spec/mcp-server',
   }),
@@ -80,7 +82,7 @@ export const documentOperations = {
     role: 'readonly',
     summary: 'Documents of an agent, the newest change first.',
     input: z.object({
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
       limit: clampedLimit(DOCUMENTS_LISTED, DOCUMENTS_LISTED_MAX),
       offset: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
     }),
@@ -97,7 +99,7 @@ export const documentOperations = {
     input: z.object({
       source: DocumentSource,
       reason: z.string().trim().min(1).max(REASON_CHARS_MAX).default('the document was forgotten'),
-      agentId: AgentName.optional(),
+      agentId: AskingAgent,
     }),
     output: z.object({ source: z.string(), forgotten: z.int(), kept: z.int(), success: z.literal(true) }),
     errors: ['document_not_found', 'storage_failed'],

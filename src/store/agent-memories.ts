@@ -1,6 +1,7 @@
 import type { Memory } from '../contract/memory.ts';
 import type { AgentMemories } from '../core/agent-memories.ts';
 import { NOTE_ARCHIVE } from './agent-archive.ts';
+import { NOT_LAID_DOWN } from './document-schema.ts';
 import type { Access } from './memory-store-access.ts';
 import { byOwner, measureMemories, selectMemories } from './memory-store-scope.ts';
 import { releaseSuperseded } from './memory-supersede.ts';
@@ -16,7 +17,7 @@ export function createAgentMemories(access: Access): AgentMemories {
     const rows = measureMemories(
       db,
       byOwner(agentId),
-      [{ sql: 'm.deleted_at IS NULL GROUP BY m.scope', values: [] }],
+      [NOT_LAID_DOWN, { sql: 'm.deleted_at IS NULL GROUP BY m.scope', values: [] }],
       ['m.scope AS scope', 'count(*) AS n'],
     );
     const of = (scope: string): number => Number(rows.find((row) => row.scope === scope)?.n ?? 0);

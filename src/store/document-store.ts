@@ -1,66 +1,75 @@
-import type { SQLOutputValue } from 'node:sqlite';
+import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
+import { setImmediate as turn } from 'node:timers/promises';
 import type { DocumentEntry } from '../contract/documents.ts';
 import type { Scope } from '../contract/memory.ts';
 import { isoTime } from '../core/clock.ts';
 import type { DocumentName, DocumentStore } from '../core/document.ts';
+import { isAppError } from '../core/errors.ts';
+import type { MemoryDraft } from '../core/memory-store.ts';
+import {
+  advance,
+  beginWriting,
+  breakOff,
+  decideForgetting,
+  decideText,
+  documentsIn,
+  eraseBroken,
+  findDocument,
+  PAGE_PIECES,
+  piecesOf,
+  type Staging,
+  stagePage,
+} from './document-work.ts';
 import type { Access } from './memory-store-access.ts';
-import { cachedStatement } from './sqlite.ts';
+import { cachedStatement, storageError, transaction } from './sqlite.ts';
 
-type Row = Readonly<Record<string, SQLOutputValue>>;
-
+/** What could not be finished or taken away, as on a full disk, is tried again so often; unit: milliseconds. */
+const RETRY_MS = 5_000;
+const DECIDED: readonly string[] = ['publishing', 'forgetting'];
 const ENTRY = `SELECT d.*, (SELECT count(*) FROM document_chunks c WHERE c.document_id = d.id) AS chunks FROM documents d`;
 
-/** Documents on the tables `documents` and `document_chunks`. */
-export function createDocumentStore({ db, clock, read, write }: Access): DocumentStore {
-  const find = ({ agentId, source }: DocumentName): Row | undefined =>
-    cachedStatement(db, `${ENTRY} WHERE d.agent_id = ? AND d.source = ?`).get(agentId, source);
-  const hold = (id: SQLOutputValue, place: number, ids: readonly string[]): void => {
-    const insert = cachedStatement(
-      db,
-      'INSERT INTO document_chunks (document_id, memory_id, place) VALUES (?, ?, ?) ON CONFLICT (document_id, memory_id) DO NOTHING',
-    );
-    for (const [offset, memoryId] of ids.entries()) insert.run(id ?? null, memoryId, place + offset);
-  };
+type Row = Readonly<Record<string, SQLOutputValue>>;
+type Predecessor = (draft: MemoryDraft) => string | undefined;
+
+/**
+ * Documents on the tables `documents`, `document_chunks` and `document_work`. One call about a document runs at a time, page by page.
+ *
+ * @param predecessor  id of the memory whose place a new one takes
+ */
+export function createDocumentStore(access: Access, predecessor: Predecessor): DocumentStore {
+  const { db, clock, read, write } = access;
+  const inTurn = createTurns();
+  const upkeep = createUpkeep(access, inTurn);
   return {
-    get: (name) =>
-      read(() => {
-        const row = find(name);
-        if (!row) return undefined;
-        const held = cachedStatement(db, 'SELECT memory_id FROM document_chunks WHERE document_id = ? ORDER BY place').all(row.id!);
-        return { entry: toEntry(row), ids: held.map((each) => String(each.memory_id)) };
+    replace: (draft, note, signal) =>
+      inTurn(draft, async () => {
+        const known = await upkeep.settled(draft);
+        if (known?.state === 'whole' && known.hash === draft.hash)
+          return { status: 'unchanged', ids: piecesOf(db, Number(known.id)), forgotten: 0 };
+        signal?.throwIfAborted();
+        const createdAtMs = clock.now();
+        const documentId = await write(() => upkeep.begun(beginWriting(db, draft, createdAtMs)));
+        const staging: Staging = { documentId, draft, createdAtMs, known: new Set(), predecessor };
+        try {
+          await stage(access, staging, signal);
+          const { title, hash, pieces } = draft;
+          await write(() => decideText(db, documentId, draft, { note, next: { title, hash, scope: pieces[0]!.scope } }));
+        } catch (error) {
+          await upkeep.broken(documentId, draft);
+          throw error;
+        }
+        const forgotten = await upkeep.finish(documentId);
+        return { status: known?.hash ? 'updated' : 'ingested', ids: piecesOf(db, documentId), forgotten };
       }),
-    begin: ({ agentId, source, title, scope }) =>
-      write(() => {
-        const sql = `INSERT INTO documents (agent_id, source, title, scope, hash, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, NULL, ?5, ?5)
-          ON CONFLICT (agent_id, source) DO UPDATE SET title = ?3, scope = ?4, hash = NULL, updated_at = ?5`;
-        cachedStatement(db, sql).run(agentId, source, title, scope, clock.now());
-      }),
-    add: (name, place, ids) =>
-      write(() => {
-        const row = find(name);
-        if (row) hold(row.id!, place, ids);
-      }),
-    unshared: (name, ids) =>
-      read(() => {
-        const id = find(name)?.id ?? null;
-        const sql = `SELECT value FROM json_each(?) WHERE NOT EXISTS
-          (SELECT 1 FROM document_chunks c WHERE c.memory_id = value AND c.document_id IS NOT ?)`;
-        return cachedStatement(db, sql)
-          .all(JSON.stringify(ids), id)
-          .map((row) => String(row.value));
-      }),
-    finish: (name, hash, ids) =>
-      write(() => {
-        const row = find(name);
-        if (!row) return;
-        cachedStatement(db, 'DELETE FROM document_chunks WHERE document_id = ?').run(row.id!);
-        hold(row.id!, 0, ids);
-        cachedStatement(db, 'UPDATE documents SET hash = ?, updated_at = ? WHERE id = ?').run(hash, clock.now(), row.id!);
-      }),
-    remove: (name) =>
-      write(() => {
-        cachedStatement(db, 'DELETE FROM document_chunks WHERE document_id = ?').run(find(name)?.id ?? null);
-        cachedStatement(db, 'DELETE FROM documents WHERE agent_id = ? AND source = ?').run(name.agentId, name.source);
+    forget: (name, note) =>
+      inTurn(name, async () => {
+        const known = await upkeep.settled(name);
+        if (!known) return undefined;
+        const id = Number(known.id);
+        const pieces = piecesOf(db, id).length;
+        await write(() => decideForgetting(db, upkeep.begun(id), { note }));
+        const forgotten = await upkeep.finish(id);
+        return { forgotten, kept: pieces - forgotten };
       }),
     list: (agentId, limit, offset) =>
       read(() => {
@@ -70,12 +79,123 @@ export function createDocumentStore({ db, clock, read, write }: Access): Documen
   };
 }
 
+/**
+ * Before anything is asked of a store: what a process left decided is finished, what it left half written is out of the lists. Nobody finds
+ * its pieces, so they go later, in slices. A fault is met again, and told, by the first call about the document.
+ */
+export function recoverDocuments(db: DatabaseSync, nowMs: number): void {
+  try {
+    transaction(db, () => {
+      for (const row of documentsIn(db, ['writing'])) breakOff(db, Number(row.id), nameOf(row));
+    });
+    for (const { id } of documentsIn(db, DECIDED)) while (!transaction(db, () => advance(db, Number(id), nowMs)).isDone);
+  } catch (error) {
+    if (isAppError(storageError(error, ''))) return;
+    throw error;
+  }
+}
+
+async function stage({ db, clock, write }: Access, staging: Staging, signal: AbortSignal | undefined): Promise<void> {
+  for (let from = 0; from < staging.draft.pieces.length; from += PAGE_PIECES) {
+    signal?.throwIfAborted();
+    await write(() => stagePage(db, staging, from, clock.now()));
+    await turn();
+  }
+}
+
+/** Finishes what is decided and takes away what broke off; what a full disk hinders is tried again. */
+function createUpkeep({ db, clock, read, write }: Access, inTurn: ReturnType<typeof createTurns>) {
+  const broken = new Map<number, DocumentName>();
+  let retry: NodeJS.Timeout | undefined;
+  const finish = async (id: number): Promise<number> => {
+    for (let forgotten = 0; ; ) {
+      const step = await write(() => advance(db, id, clock.now()));
+      forgotten += step.forgotten;
+      if (step.isDone) return forgotten;
+      await turn();
+    }
+  };
+  const settled = async (name: DocumentName) => {
+    const row = await read(() => findDocument(db, name));
+    if (!row || !DECIDED.includes(String(row.state))) return row;
+    await finish(Number(row.id));
+    return read(() => findDocument(db, name));
+  };
+  const clean = async (): Promise<void> => {
+    for (const [id, name] of broken) await write(() => broken.has(id) && breakOff(db, id, name)).then(() => broken.delete(id));
+    while (!(await write(() => eraseBroken(db)))) await turn();
+  };
+  const later = (ms: number): void => {
+    clearTimeout(retry);
+    retry = setTimeout(() => {
+      if (db.isOpen) resume().catch(() => later(RETRY_MS));
+    }, ms).unref();
+  };
+  const resume = async (): Promise<void> => {
+    await clean();
+    for (const row of documentsIn(db, DECIDED)) {
+      const name = nameOf(row);
+      await inTurn(name, () => settled(name));
+    }
+  };
+  const orLater = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work;
+    } catch (error) {
+      later(RETRY_MS);
+      throw error;
+    }
+  };
+  later(0);
+  return {
+    settled: (name: DocumentName) => orLater(settled(name)),
+    finish: (id: number) => orLater(finish(id)),
+    /** Work on it begins anew: nothing of before may end it. */
+    begun: (id: number): number => {
+      broken.delete(id);
+      return id;
+    },
+    /** Its fault has been met; this one tells of no other. */
+    broken: async (id: number, { agentId, source }: DocumentName): Promise<void> => {
+      broken.set(id, { agentId, source });
+      await orLater(clean()).catch(() => undefined);
+    },
+  };
+}
+
+/** Runs what concerns one document one after the other. */
+function createTurns() {
+  const last = new Map<string, Promise<unknown>>();
+  return async <T>({ agentId, source }: DocumentName, run: () => Promise<T>): Promise<T> => {
+    const key = JSON.stringify([agentId, source]);
+    const before = last.get(key) ?? Promise.resolve();
+    const mine = before.then(run, run);
+    last.set(key, mine);
+    try {
+      return await mine;
+    } finally {
+      if (last.get(key) === mine) last.delete(key);
+    }
+  };
+}
+
+function nameOf({ agent_id: agentId, source }: Row): DocumentName {
+  return { agentId: String(agentId), source: String(source) };
+}
+
+/** Publishing is a matter of milliseconds, and the last part of writing for whoever looks. */
+function stateOf(state: SQLOutputValue | undefined): DocumentEntry['state'] {
+  if (state === 'whole' || state === 'forgetting') return state;
+  return 'writing';
+}
+
 function toEntry(row: Row): DocumentEntry {
   return {
     source: String(row.source),
     title: row.title === null ? null : String(row.title),
     agentId: String(row.agent_id),
     scope: String(row.scope) as Scope,
+    state: stateOf(row.state),
     hash: row.hash === null ? null : String(row.hash),
     chunks: Number(row.chunks),
     createdAt: isoTime(Number(row.created_at)),

@@ -1,7 +1,7 @@
 import { agentArchiveMigration } from './agent-archive.ts';
-import { claimsByAgentMigration } from './claim-schema.ts';
+import { claimPathMigration, claimsByAgentMigration } from './claim-schema.ts';
 import { crossAgentMigration } from './cross-agent-schema.ts';
-import { documentMigration } from './document-schema.ts';
+import { documentMigration, documentWorkMigration } from './document-schema.ts';
 import { recallMigration } from './memory-index-schema.ts';
 import { memoryLifecycle } from './memory-lifecycle-schema.ts';
 import type { Migration } from './sqlite.ts';
@@ -145,4 +145,6 @@ export const memoryMigrations: readonly Migration[] = [
   documentMigration,
   agentArchiveMigration,
   claimsByAgentMigration,
+  claimPathMigration,
+  documentWorkMigration,
 ];

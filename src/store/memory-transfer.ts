@@ -5,6 +5,7 @@ import { canonicalText, contentHash } from '../core/memory-hash.ts';
 import type { Reader } from '../core/memory-store.ts';
 import type { ExportPage, ImportAnswer, MemoryTransfer } from '../core/memory-transfer.ts';
 import { tagList } from '../core/memory-type.ts';
+import { NOT_LAID_DOWN } from './document-schema.ts';
 import { historyOf, writeHistory } from './memory-history.ts';
 import type { Access } from './memory-store-access.ts';
 import { everything, heldBy, type MemoryRow, selectMemories, visibleTo } from './memory-store-scope.ts';
@@ -21,7 +22,7 @@ export function createMemoryTransfer({ db, read, write }: Access): MemoryTransfe
 
 function exportPage(db: DatabaseSync, reader: Reader | null, after: number, limit: number): ExportPage {
   const scope = reader === null ? everything() : visibleTo(reader);
-  const rows = selectMemories(db, { scope, where: [{ sql: 'm.seq > ?', values: [after] }], limit: limit + 1 });
+  const rows = selectMemories(db, { scope, where: [{ sql: 'm.seq > ?', values: [after] }, NOT_LAID_DOWN], limit: limit + 1 });
   const page = rows.slice(0, limit);
   return { records: page.map((row) => toRecord(db, row)), next: rows.length > limit ? page.at(-1)?.seq : undefined };
 }

@@ -1,5 +1,9 @@
-import { expect, test } from 'vitest';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, onTestFinished, test } from 'vitest';
 import { documentOperations } from '../../src/contract/documents.ts';
+import { memoryOperations } from '../../src/contract/memory.ts';
+import { memoryLifecycleOperations } from '../../src/contract/memory-lifecycle.ts';
 import { hooksOf } from '../conformance/calls.ts';
 import { startDaemon } from '../helpers/daemon-fixture.ts';
 import { serveDaemon } from '../helpers/daemon-server.ts';
@@ -113,16 +117,107 @@ test('a long document is taken in as a whole, and calls about it at the same tim
   expect(await found(daemon, 'word217')).toEqual(['Book › Page 217\nOn page 217 stands word217.']);
 });
 
-test('what broke off is completed by the next call', async () => {
+const BOOK = Array.from({ length: 600 }, (_, n) => `## Page ${n}\nOn page ${n} stands word${n}.`).join('\n');
+const { ingestDocument, listDocuments, forgetDocument } = documentOperations;
+
+/** A connection beside that of the daemon. */
+function beside(folder: string) {
+  const db = new DatabaseSync(join(folder, 'data', 'memory.db'));
+  onTestFinished(() => db.close());
+  const count = (table: string) => Number(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n);
+  return { db, counts: () => [count('memories'), count('memory_history'), count('documents'), count('document_work')] };
+}
+
+/** What a disk that is full from this piece on would do. */
+const fault = (event: string, text: string) =>
+  `CREATE TRIGGER fault BEFORE ${event} ON memories WHEN new.content LIKE '%${text}%' BEGIN SELECT RAISE(ABORT, 'no space'); END`;
+
+test('a call that breaks off leaves nothing; the next one takes the document in', async () => {
   const daemon = startDaemon();
-  const pages = Array.from({ length: 200 }, (_, n) => `## Page ${n}\nOn page ${n} stands word${n}.`);
-  const input = { source: 'book', content: pages.join('\n') };
+  const input = { source: 'book', content: BOOK };
+  const { counts } = beside(daemon.folder);
   const stop = new AbortController();
+  const broken = daemon.call(ingestDocument, input, { signal: stop.signal });
+  await expect.poll(() => counts()[0], { interval: 1, timeout: 20_000 }).toBeGreaterThan(0);
   stop.abort(new Error('the caller has gone'));
-  await expect(daemon.call(documentOperations.ingestDocument, input, { signal: stop.signal })).rejects.toThrow('gone');
-  const { documents } = await daemon.call(documentOperations.listDocuments, {});
-  expect(documents).toMatchObject([{ source: 'book', hash: null }]);
+  await expect(broken).rejects.toThrow('gone');
+  expect(counts()).toEqual([0, 0, 0, 0]);
+  expect((await daemon.call(listDocuments, {})).documents).toEqual([]);
+  expect(await daemon.call(ingestDocument, input)).toMatchObject({ status: 'ingested', chunks: 600, forgotten: 0 });
+});
+
+test('a fault in one of the pages takes the others away; the text of before stays', async () => {
+  const daemon = startDaemon();
+  await daemon.call(ingestDocument, { source: 'book', content: 'The old text.' });
+  const { db, counts } = beside(daemon.folder);
+  const before = counts();
+  db.exec(fault('INSERT', 'word150'));
+  await expect(daemon.call(ingestDocument, { source: 'book', content: BOOK })).rejects.toThrow('no space');
+  expect(counts()).toEqual(before);
+  expect((await daemon.call(listDocuments, {})).documents).toMatchObject([{ source: 'book', state: 'whole', chunks: 1 }]);
+  db.exec('DROP TRIGGER fault');
+  expect(await daemon.call(ingestDocument, { source: 'book', content: BOOK })).toMatchObject({
+    status: 'updated',
+    chunks: 600,
+    forgotten: 1,
+  });
+});
+
+test('what a fault kept from being finished is finished by the next call or the next start', async () => {
+  const daemon = startDaemon();
+  const { db } = beside(daemon.folder);
+  db.exec(fault('UPDATE OF deleted_at', 'word150'));
+  await daemon.call(ingestDocument, { source: 'book', content: BOOK });
+  await expect(daemon.call(forgetDocument, { source: 'book' })).rejects.toThrow('no space');
+  expect((await daemon.call(listDocuments, {})).documents).toMatchObject([{ source: 'book', state: 'forgetting' }]);
+  db.exec('DROP TRIGGER fault');
   daemon.reopen();
-  const done = await daemon.call(documentOperations.ingestDocument, input);
-  expect(done).toMatchObject({ status: 'ingested', chunks: 200, forgotten: 0 });
+  expect((await daemon.call(listDocuments, {})).documents).toEqual([]);
+  expect((await daemon.call(memoryLifecycleOperations.listMemories, {})).memories).toEqual([]);
+  db.exec(fault('UPDATE OF scope', 'word150'));
+  const input = { source: 'book', content: BOOK };
+  // Laying a piece down changes its scope as well, so this breaks off before anything is decided.
+  await expect(daemon.call(ingestDocument, input)).rejects.toThrow('no space');
+  db.exec('DROP TRIGGER fault');
+  expect(await daemon.call(ingestDocument, input)).toMatchObject({ status: 'ingested', chunks: 600 });
+});
+
+test('while a document is written the list says so, and nobody finds a piece of it', async () => {
+  const daemon = startDaemon();
+  const written = daemon.call(ingestDocument, { source: 'book', content: BOOK });
+  const seen: unknown[] = [];
+  await expect
+    .poll(
+      async () => {
+        const { memories } = await daemon.call(memoryLifecycleOperations.listMemories, {});
+        const { documents } = await daemon.call(listDocuments, {});
+        if (documents[0]?.chunks === 0) seen.push([documents[0].state, documents[0].hash, memories.length]);
+        return documents[0]?.state;
+      },
+      { interval: 1, timeout: 20_000 },
+    )
+    .toBe('whole');
+  await written;
+  expect(seen.length).toBeGreaterThan(0);
+  expect(seen.every((each) => JSON.stringify(each) === '["writing",null,0]')).toBe(true);
+});
+
+test('what somebody remembers in the words of a piece that is being written is one memory with it', async () => {
+  const daemon = startDaemon();
+  const { counts } = beside(daemon.folder);
+  const written = daemon.call(ingestDocument, { source: 'book', content: BOOK });
+  await expect.poll(() => counts()[0], { interval: 1, timeout: 20_000 }).toBeGreaterThan(0);
+  const own = await daemon.call(memoryOperations.remember, { content: 'Page 0\nOn page 0 stands word0.' });
+  const { ids, chunks } = await written;
+  expect([chunks, ids.filter((id) => id === own.id), counts()[0]]).toEqual([600, [own.id], 600]);
+});
+
+test('a document that is removed while it is written, as with its agent, leaves nothing and says so', async () => {
+  const daemon = startDaemon();
+  const { db, counts } = beside(daemon.folder);
+  const written = daemon.call(ingestDocument, { source: 'book', content: BOOK });
+  await expect.poll(() => counts()[0], { interval: 1, timeout: 20_000 }).toBeGreaterThan(0);
+  db.exec('DELETE FROM documents');
+  await expect(written).rejects.toMatchObject({ code: 'version_conflict' });
+  expect(counts()).toEqual([0, 0, 0, 0]);
 });
