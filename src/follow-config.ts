@@ -4,7 +4,7 @@ import type { LeveledLogger } from './core/logger.ts';
 import type { LiveConfig } from './daemon/config-live.ts';
 
 /** Keys of `runtime:` that are read anew at each use, and so may change while it runs. */
-const RUNTIME_KEYS = ['approvals', 'approvalExpiry', 'spawn', 'toolClasses', 'thinkingTokens'] as const;
+const RUNTIME_KEYS = ['approvals', 'approvalExpiry', 'spawn', 'secretTools', 'toolClasses', 'thinkingTokens'] as const;
 
 export interface Followers {
   /** The runtime's own copy of its section. */

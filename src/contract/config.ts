@@ -43,6 +43,8 @@ const RULE_INPUTS_MAX = 16;
 const RULE_TEXT_CHARS_MAX = 512;
 /** Agents that others may begin sessions of; a roster has few. */
 const SPAWN_AGENTS_MAX = 1_000;
+/** Agents that may use secrets; a roster has few. */
+const SECRET_AGENTS_MAX = 1_000;
 
 export const ApprovalRule = z.strictObject({
   tool: z.string().describe('Tool name; * stands for any run of characters'),
@@ -166,6 +168,16 @@ export const RuntimeConfig = z.strictObject({
     })
     .prefault({})
     .describe('What the tool spawn_session may do'),
+  secretTools: z
+    .strictObject({
+      agents: z
+        .array(AgentName)
+        .max(SECRET_AGENTS_MAX)
+        .default([])
+        .describe('Agents whose sessions may use secret_list and secret_exec, that is run commands with any stored secret'),
+    })
+    .prefault({})
+    .describe('Who may use secrets in sessions of the runtime'),
   toolClasses: z.record(z.string(), ToolClass).default({}).describe('Class of a tool by name, where the tool itself does not know better'),
   limits: RuntimeLimits.prefault({}),
 });

@@ -23,6 +23,7 @@ export const ERRORS = {
   forbidden: { status: 403, title: 'The token does not allow this', retryable: false },
   relay_forbidden: { status: 403, title: 'Messages may not be relayed to this address', retryable: false },
   spawn_forbidden: { status: 403, title: 'Sessions may not have children of this agent', retryable: false },
+  secrets_forbidden: { status: 403, title: 'Sessions of this agent may not use secrets', retryable: false },
   origin_forbidden: { status: 403, title: 'Requests from this web origin are not allowed', retryable: false },
   not_found: { status: 404, title: 'Nothing is here', retryable: false },
   session_not_found: { status: 404, title: 'No session of this id', retryable: false },

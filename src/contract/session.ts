@@ -130,6 +130,8 @@ export const PromptAnswer = z.object({
   status: PromptStatus,
   /** Text of the last round; empty while the prompt waits or runs (202). */
   content: z.string(),
+  /** The provider sent it piece by piece, so streams showed it grow; absent until a model has answered. */
+  streaming: z.boolean().optional(),
   /** Parsed answer when `output.schema` was given. */
   output: z.unknown().optional(),
   toolResults: z.array(ToolResult),

@@ -22,7 +22,10 @@ export const ToolInfo = z.object({
 });
 export type ToolInfo = z.output<typeof ToolInfo>;
 
-/** A tool that lives behind a URL: each call is one POST of `{name, input, callKey, sessionKey, agent, project}`, answered with `{output}` or `{error}`. */
+/**
+ * A tool that lives behind a URL: each call is one POST of `{name, input, callKey, sessionKey, sessionId, agent, project, daemonUrl}`, answered
+ * with `{output}` or `{error}`.
+ */
 export const CallbackTool = z.strictObject({
   name: ToolName,
   description: z.string().max(4_096),

@@ -203,7 +203,8 @@ export type RuntimePath = SessionClaim['runtimePath'];
 
 export interface ClaimRequest {
   readonly key: string;
-  readonly runtimePath: RuntimePath;
+  /** Undefined when the caller does not say: it goes on with the path that is there, and keeps no other one out. */
+  readonly runtimePath?: RuntimePath | undefined;
   readonly harness: string;
   readonly agentId: string;
   readonly project?: string;
@@ -225,6 +226,8 @@ export interface ClaimStore {
    * @throws AppError session_claimed when another path holds it
    */
   take(request: ClaimRequest, options?: { restart?: boolean }): Promise<SessionClaim>;
+  /** What `take` refuses, without taking. @throws AppError session_claimed */
+  check(request: Pick<ClaimRequest, 'key' | 'runtimePath'>): Promise<void>;
   /** Undefined when there is no live claim. */
   get(key: string): Promise<SessionClaim | undefined>;
   /** All live claims of a key, the one heard of last first: several when several agents use it. */

@@ -38,7 +38,7 @@ export interface Tool {
   readonly timeoutMs?: number;
   /** A person must agree before each call. */
   readonly needsApproval?: boolean;
-  /** Sessions of these agents alone are offered it; those of all agents when absent. */
+  /** Sessions of these agents alone are offered it, and a model it was not offered to is denied it. Those of all agents when absent. */
   isFor?(agent: string): boolean;
   /** Works through sessions of this runtime alone: a replay runs it as well, and what those sessions ask for is what is answered. */
   readonly internal?: true;

@@ -18,6 +18,7 @@ export const RELOADED = [
   'runtime.approvals',
   'runtime.approvalExpiry',
   'runtime.spawn.agents',
+  'runtime.secretTools.agents',
   'runtime.toolClasses',
   'runtime.thinkingTokens',
   'runtime.providers.*.models.*',

@@ -13,6 +13,7 @@ import { createMemoryHooks } from './hooks-memory.ts';
 import { createPromptHooks } from './hooks-prompt.ts';
 import { createSessionHooks } from './hooks-session.ts';
 import type { Background } from './job-background.ts';
+import { unknownAgentWarning } from './known-agents.ts';
 import { createLogHandlers } from './log-handlers.ts';
 import { createMemoryHandlers } from './memory-handlers.ts';
 import { createMemoryLifecycleHandlers, type MemoryLifecycleDeps } from './memory-lifecycle-handlers.ts';
@@ -43,13 +44,14 @@ export interface DaemonDeps
 
 /** Every operation of the daemon and who answers it. */
 export function createDaemonHandlers(deps: DaemonDeps): DaemonHandlers {
+  const warnOf = (agentId: string) => unknownAgentWarning(deps, agentId);
   return {
     ...createSessionHooks(deps), //    /api/hooks/session-start, session-end
     ...createPromptHooks(deps), //     /api/hooks/user-prompt-submit
     ...createMemoryHooks(deps), //     /api/hooks/remember, recall
     ...createCompactionHooks(deps), // /api/hooks/pre-compaction, compaction-complete
-    ...createMemoryHandlers(deps), //  /api/memory/*
-    ...createMemoryLifecycleHandlers(deps), // /api/memories, /api/memory/:id/history, recover, feedback, search
+    ...createMemoryHandlers({ ...deps, warnOf }), //  /api/memory/*
+    ...createMemoryLifecycleHandlers({ ...deps, warnOf }), // /api/memories, /api/memory/:id/history, recover, feedback, search
     ...deps.background.handlers, //    /api/jobs, /api/synthesis, what sessions left behind
     ...createSessionHandlers(deps), // /api/sessions/*
     ...createStatusHandlers(deps), //  /health, /api/status, /api/config/runtime
@@ -61,7 +63,7 @@ export function createDaemonHandlers(deps: DaemonDeps): DaemonHandlers {
     ...createTokenHandlers(deps), //   /api/tokens, /api/auth/whoami
     ...createDocumentHandlers(deps), // /api/documents
     ...createAgentFileHandlers(deps), // /api/identity/files, /api/skills
-    ...createWorkflowConfig(() => deps.live.loaded.config), // /api/workflows
+    ...createWorkflowConfig(deps.folder, () => deps.live.loaded.config), // /api/workflows
     daemonOpenapi: deps.openapi,
   };
 }

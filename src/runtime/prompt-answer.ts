@@ -77,7 +77,8 @@ class AnswerFold {
     switch (signal.name) {
       case 'text:complete': {
         const { key, content } = signal.payload as PayloadOf<'text:complete'>;
-        if (this.#isOfTurn(key)) this.#answer.content = content;
+        // Of a call that is stopped nothing follows, and this is what had come by then.
+        if (this.#isOfTurn(key)) Object.assign(this.#answer, { content, streaming: true });
         break;
       }
       case 'harness:end':
@@ -120,9 +121,10 @@ class AnswerFold {
     return `${this.#modelCall}/${id}`;
   }
 
-  #takeModelAnswer({ key, content, toolCalls, outputValid }: PayloadOf<'harness:end'>): void {
+  #takeModelAnswer({ key, content, toolCalls, outputValid, firstTokenMs }: PayloadOf<'harness:end'>): void {
     if (!this.#isOfTurn(key)) return;
     this.#answer.content = content;
+    this.#answer.streaming = firstTokenMs !== null;
     if (outputValid) this.#answer.output = parseJsonAnswer(content);
     this.#modelCall = key;
     for (const call of toolCalls) {

@@ -142,7 +142,8 @@ async function submit(
 /** The tools of this turn; they stay the same for all of it, which keeps the beginning of its requests the same. */
 function offeredTools(deps: RuntimeDeps, host: SessionHost): { tools: OfferedTool[]; preTools: string[] } {
   const allowed = host.core.allowedTools;
-  const offered = deps.tools.list().filter((tool) => allowed === null || allowed.includes(tool.name));
+  const isFor = (name: string) => deps.tools.get(name)?.isFor?.(host.core.agent) ?? true;
+  const offered = deps.tools.list().filter(({ name }) => (allowed === null || allowed.includes(name)) && isFor(name));
   return {
     tools: offered.map(({ name, class: toolClass, origin, description, inputSchema }) => ({
       name,

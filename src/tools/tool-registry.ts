@@ -3,9 +3,9 @@ import { ToolName } from '../contract/ids.ts';
 import { TOOL_TIMEOUT_MS_MAX, type ToolInfo } from '../contract/tool.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
+import { nearestNames } from '../core/nearest-name.ts';
 import type { ToolDefinition } from '../core/provider.ts';
 import type { Tool, ToolContext } from '../core/tool.ts';
-import { nearestNames } from './nearest-name.ts';
 import { compileInputCheck, type InputCheck } from './tool-input.ts';
 import { failedRun, type RunLimits, runTool, type ToolRun } from './tool-run.ts';
 

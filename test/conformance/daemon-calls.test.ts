@@ -16,7 +16,7 @@ let split: SplitRuntime;
 
 beforeAll(async () => {
   model = await startModelServer();
-  signet = await startSignet({ yaml: 'agent: { name: Merle }\n' });
+  signet = await startSignet({ yaml: 'agent: { name: Merle }\nsecrets: { keyring: false }\n' });
   writeFileSync(join(signet.folder, 'SOUL.md'), 'Speak like a lighthouse keeper.');
   split = await startSplitRuntime(signet.daemonUrl, { ANTHROPIC_BASE_URL: model.url, ANTHROPIC_API_KEY: 'test' });
 });
@@ -97,6 +97,28 @@ verifies(['runtime.parity.recall', 'runtime.parity.get', 'runtime.daemon-first']
     ...['POST /api/memory/modify', `GET /api/memory/${id}`],
   ]);
   expect(lines(await run('memory_forget', { id, reason: 'sold' }))).toEqual(['POST /api/memory/forget']);
+});
+
+verifies('runtime.parity.secrets', 'the secret tools of the runtime are GET /api/secrets and POST /api/secrets/exec', async () => {
+  await call('POST', `${signet.daemonUrl}/api/secrets/BERTH_KEY`, { value: 'kelpie-4711-otter' });
+  const { id } = await split.client.session.create({ sessionKey: 'berth' });
+  const input = { command: 'echo "berth $KEY"', secrets: { KEY: 'BERTH_KEY' } };
+  model.script([
+    { toolCalls: [{ id: 's1', name: 'secret_list', input: {} }] },
+    { toolCalls: [{ id: 's2', name: 'secret_exec', input }] },
+    { text: 'Moored.' },
+  ]);
+  const requests = await asked(async () => {
+    const prompt = split.client.session.prompt(id, { content: 'Open the berth.' });
+    await expect.poll(async () => (await split.client.approvals.list()).count, { timeout: 15_000 }).toBe(1);
+    await split.client.approvals.decide(id, 's2', 'once');
+    expect(await prompt).toMatchObject({ content: 'Moored.' });
+  });
+  expect(lines(requests).filter((line) => !line.includes('/hooks/'))).toEqual(['GET /api/secrets', 'POST /api/secrets/exec']);
+  expect(requests.at(-1)?.body).toMatchObject(input);
+  const told = JSON.stringify(model.requests.at(-1)?.body);
+  expect(told).toContain('berth [REDACTED]');
+  expect(told).not.toContain('kelpie-4711-otter');
 });
 
 verifies('runtime.parity.remember', async () => {

@@ -37,12 +37,12 @@ export const NATIVE_RUNTIME_REQUIREMENTS = {
     'runtime.tool.input-validated': tested('Input that does not fit the schema of a tool never reaches the tool'),
     'runtime.tool.context.session-key': tested('A tool gets the session key in its context'),
     'runtime.tool.context.project': tested('A tool gets the project in its context'),
-    'runtime.tool.context.daemon-url': open('A tool reaches the daemon through its context only'),
+    'runtime.tool.context.daemon-url': tested('A tool reaches the daemon through its context only'),
     'runtime.tool.run-before-generation': tested('A tool may ask to run before the generation'),
     'runtime.tool.dispatch': tested('The registry runs a tool call of the model by its name'),
     'runtime.tool.unknown': tested('A call of an unknown tool is a result for the model, not a failed turn'),
     'runtime.tool.built-in': tested('memory_search, _store, _get, _modify and _forget are built in'),
-    'runtime.tool.same-as-mcp': open('The built-in memory tools equal those of the MCP server'),
+    'runtime.tool.same-as-mcp': tested('The built-in memory tools equal those of the MCP server'),
   },
   Channel: {
     'runtime.channel.cli': tested('The first channel reads stdin and writes stdout'),
@@ -52,7 +52,7 @@ export const NATIVE_RUNTIME_REQUIREMENTS = {
     'runtime.turn.metadata': tested('A user turn may carry metadata'),
     'runtime.output.content': tested('The output of a turn has content'),
     'runtime.output.tool-results': tested('The output of a turn may carry tool results'),
-    'runtime.output.streaming': open('The output of a turn says whether it was streamed'),
+    'runtime.output.streaming': tested('The output of a turn says whether it was streamed'),
     'runtime.channel.close': tested('A client that goes away does not end its session'),
   },
   'Package Structure': {
@@ -91,7 +91,7 @@ export const NATIVE_RUNTIME_REQUIREMENTS = {
     'runtime.parity.get': tested('The get tool of the runtime is GET /api/memory/:id'),
     'runtime.parity.modify': tested('POST /api/memory/modify edits a memory like PATCH /api/memory/:id'),
     'runtime.parity.forget': tested('POST /api/memory/forget forgets a memory like DELETE /api/memory/:id'),
-    'runtime.parity.secrets': open('Secrets reach a tool through POST /api/secrets/exec'),
+    'runtime.parity.secrets': tested('Secrets reach a tool through POST /api/secrets/exec'),
     'runtime.parity.health': tested('The runtime checks GET /health of the daemon when it starts'),
   },
   'Build Sequence': {

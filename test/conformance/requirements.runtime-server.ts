@@ -13,7 +13,7 @@ export const RUNTIME_SERVER_REQUIREMENTS = {
     'sdk.adapter.signet-cli': tested('The runtime itself acts as the harness signet-cli'),
   },
   'SDK Surface Additions: TypeScript': {
-    'sdk.typescript.compatible': open('The additions leave the existing exports of the SDK unchanged'),
+    'sdk.typescript.compatible': tested('The additions leave the existing exports of the SDK unchanged'),
     'sdk.runtime-adapter': tested('The TypeScript SDK exports the RuntimeAdapter interface'),
     'sdk.create-adapter': tested('createAdapter(harness) returns an adapter whose methods call the daemon'),
     'sdk.create-adapter.daemon-url': tested('createAdapter takes the address of the daemon as an option'),
@@ -34,15 +34,15 @@ export const RUNTIME_SERVER_REQUIREMENTS = {
   },
   'What This Is Not': {
     'runtime.existing-harnesses': tested('Harnesses that call the daemon hooks directly work without the runtime'),
-    'runtime.config.from-daemon': open('The runtime reads provider and channel configuration from the daemon at its start'),
+    'runtime.config.from-daemon': tested('The runtime reads provider and channel configuration from the daemon at its start'),
   },
   'Open Questions': {
     'runtime.config.schema': tested('The runtime section of agent.yaml is validated and errors name the wrong key'),
     'runtime.config.provider': tested('agent.yaml selects provider and model of the runtime'),
     'runtime.adapter.no-output': tested('Adapters cover the lifecycle only and deliver no output'),
-    'runtime.tool.in-process': open('Third-party tools run in the process of the runtime by default'),
+    'runtime.tool.in-process': tested('Third-party tools run in the process of the runtime by default'),
     'runtime.resume.checkpoint': tested('Resuming a session loads its last checkpoint as initial context'),
-    'runtime.resume.documented': open('The documentation tells users what resuming restores'),
+    'runtime.resume.documented': tested('The documentation tells users what resuming restores'),
   },
   'HTTP-Server-First Architecture': {
     'runtime.server.stand-alone': tested('The runtime serves sessions over HTTP without any client attached'),

@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { resolveSettings } from '../../src/config.ts';
 import { daemonOperations } from '../../src/contract/daemon.ts';
-import { type Rig, startRig } from '../e2e/rig.ts';
+import { type Rig, readLog, startRig } from '../e2e/rig.ts';
 import { startSignet } from '../helpers/signet.ts';
 import { call } from './calls.ts';
 import { startSplitRuntime } from './split-runtime.ts';
@@ -30,6 +31,7 @@ beforeAll(async () => {
   rig = await startRig({
     yaml: `runtime:
   default: house
+  limits: { roundsMax: 7, idleTtlMs: 90000 }
   providers:
     house: { kind: anthropic, baseUrl: "$MODEL", apiKey: sk-very-secret, model: claude-of-the-house }
     away: { kind: openai-compatible, baseUrl: "http://127.0.0.1:9/v1" }
@@ -58,6 +60,19 @@ verifies(['runtime.providers.list', 'runtime.config.provider'], async () => {
   const { id } = await rig.client.session.create();
   await rig.client.session.prompt(id, { content: 'hello' });
   expect(rig.model.requests.at(-1)).toMatchObject({ wire: 'anthropic', model: 'claude-of-the-house' });
+});
+
+verifies('runtime.config.from-daemon', 'what the daemon says of `runtime:` is what the runtime goes by', async () => {
+  const { body: config } = await call('GET', `${rig.daemonUrl}/api/config/runtime`);
+  expect(config).toMatchObject({ default: 'house', limits: { roundsMax: 7, idleTtlMs: 90_000 } });
+  const { id, provider, model } = await rig.client.session.create();
+  expect([provider, model]).toEqual([config.default, config.providers.house.model]);
+  const [created] = await readLog(rig.client, id);
+  const { limits } = created!.payload as { limits: Record<string, number> };
+  // What agent.yaml says and what it leaves out, both as the daemon tells it.
+  expect(limits).toEqual(Object.fromEntries(Object.keys(limits).map((name) => [name, config.limits[name]])));
+  const composing = await readFile(new URL('../../src/compose.ts', import.meta.url), 'utf8');
+  expect(composing).toContain('client.call(daemonOperations.runtimeConfig');
 });
 
 verifies('runtime.providers.status', async () => {

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, expectTypeOf } from 'vitest';
+import * as sdk from '../../src/index.ts';
 import {
   createAdapter,
   createRuntime,
@@ -9,6 +10,8 @@ import {
   createRuntimeClient,
   type RuntimeAdapter,
   type RuntimeClient,
+  type Tool,
+  type ToolContext,
 } from '../../src/index.ts';
 import { type CallbackServer, startCallbackServer } from '../helpers/callback-server.ts';
 import { call } from './calls.ts';
@@ -20,10 +23,23 @@ let client: RuntimeClient;
 /** Stands where a daemon would and writes down what it is asked. */
 let recorder: CallbackServer;
 
+const told: ToolContext[] = [];
+const almanac: Tool = {
+  name: 'almanac',
+  description: 'Says when the tide turns.',
+  inputSchema: { type: 'object' },
+  class: 'pure',
+  origin: 'custom',
+  execute: async (_, context) => {
+    told.push(context);
+    return { pid: process.pid };
+  },
+};
+
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'signet-sdk-'));
   process.env.SIGNET_LOG_LEVEL = 'silent';
-  runtime = await createRuntime({ port: 0, daemonPort: 0, path: folder });
+  runtime = await createRuntime({ port: 0, daemonPort: 0, path: folder, tools: [almanac] });
   client = createRuntimeClient({ baseUrl: runtime.server.runtime.url });
   recorder = await startCallbackServer(() => ({
     inject: 'from the daemon',
@@ -47,6 +63,35 @@ verifies(['sdk.create-runtime', 'sdk.create-runtime-client', 'sdk.session.create
   expect((await runtime.client.session.get(session.id)).id).toBe(session.id);
   const answer = await client.session.prompt(session.id, { content: 'what are we working on today?' });
   expect(answer).toMatchObject({ status: 'completed', content: expect.stringMatching(/\S/) });
+});
+
+verifies('sdk.typescript.compatible', 'each export stays; this list only grows', () => {
+  const values = [
+    ...['AppError', 'Player', 'WorkflowError', 'createAdapter', 'createDaemonClient', 'createRuntime', 'createRuntimeAdapterServer'],
+    ...['createRuntimeClient', 'createWorkflow', 'defineSignal', 'runReactive'],
+  ];
+  expect(Object.keys(sdk)).toEqual(expect.arrayContaining(values));
+  type Fields = Record<string, unknown>;
+  // A type that is gone or renamed does not compile.
+  type Kept = [
+    ...[sdk.CompletionChunk, sdk.CompletionOptions, sdk.CompletionResult, sdk.CreateRuntimeOptions, sdk.DaemonClient, sdk.Message],
+    ...[sdk.PlayedState, sdk.Provider, sdk.ReactiveAgent<Fields>, sdk.ReactiveOutcome<Fields>, sdk.ReactiveRecording],
+    ...[
+      sdk.ReactiveResult<Fields>,
+      sdk.ReactiveScope<Fields>,
+      sdk.RunReactiveOptions<Fields>,
+      sdk.RuntimeAdapter,
+      sdk.RuntimeAdapterServer,
+    ],
+    ...[sdk.RuntimeClient, sdk.Signal, sdk.SignalDefinition<Fields>, sdk.Tool, sdk.ToolContext],
+  ];
+  expectTypeOf<Kept['length']>().toEqualTypeOf<21>();
+});
+
+verifies('runtime.tool.in-process', async () => {
+  const { body } = await call('POST', `${runtime.server.runtime.url}/tools/almanac`, { input: {} });
+  expect(body).toMatchObject({ output: { pid: process.pid }, isError: false });
+  expect(told).toMatchObject([{ daemonUrl: runtime.server.daemon.url }]);
 });
 
 verifies(['sdk.session.stream', 'sdk.runtime-client.prompt'], async () => {

@@ -15,6 +15,7 @@ import { openRuntime } from '../../src/runtime/runtime.ts';
 import { openSignalLog } from '../../src/store/signal-log.ts';
 import { createJsonToolStore } from '../../src/store/tool-store.ts';
 import { createMemoryTools } from '../../src/tools/memory-tools.ts';
+import { createSecretTools } from '../../src/tools/secret-tools.ts';
 import { createToolRegistry } from '../../src/tools/tool-registry.ts';
 import { createToolService } from '../../src/tools/tool-service.ts';
 
@@ -42,7 +43,7 @@ export async function startSplitRuntime(daemonUrl: string, env: Readonly<Record<
   const config = RuntimeConfig.parse({});
   const log = await openSignalLog({ path: join(folder, 'signals.db'), synchronous: 'normal' });
   const tools = createToolRegistry({ limits: config.limits, log: silentLogger });
-  for (const tool of createMemoryTools(daemon)) tools.register(tool);
+  for (const tool of [...createMemoryTools(daemon), ...createSecretTools(daemon, () => true)]) tools.register(tool);
   const store = createJsonToolStore(folder);
   const toolService = createToolService({ registry: tools, store, connectMcp: connectMcpServer, allowedHosts: [], log: silentLogger });
   const runtime = await openRuntime({

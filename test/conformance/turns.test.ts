@@ -1,5 +1,14 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
+import { createRuntimeClient } from '../../src/client/runtime-client.ts';
+import { start } from '../../src/compose.ts';
+import { resolveSettings } from '../../src/config.ts';
+import { silentLogger } from '../../src/core/logger.ts';
+import type { Provider } from '../../src/core/provider.ts';
 import { type Rig, readLog, startRig } from '../e2e/rig.ts';
+import { createPlannedProvider } from '../helpers/planned-provider.ts';
 import { call } from './calls.ts';
 import { verifies } from './verifies.ts';
 
@@ -59,6 +68,18 @@ verifies(['runtime.tool.context.session-key', 'runtime.tool.context.project'], a
   expect(rig.tools.requests.at(-1)?.body).toMatchObject({ name: 'witness', sessionKey: 'agent:dot:main', project: '/work/boat' });
 });
 
+verifies('runtime.tool.context.daemon-url', async () => {
+  await rig.tool('witness', () => 'seen');
+  const { id } = await rig.client.session.create();
+  rig.model.script([{ toolCalls: [{ id: 'd', name: 'witness', input: {} }] }]);
+  await rig.client.session.prompt(id, { content: 'look' });
+  await rig.client.tools.unregister('witness');
+  const { daemonUrl } = rig.tools.requests.at(-1)!.body as { daemonUrl: string };
+  // No other address of the daemon is told, and this one answers.
+  expect((await call('POST', `${daemonUrl}/api/memory/remember`, { content: 'told by a tool' })).status).toBe(200);
+  expect((await call('POST', `${rig.daemonUrl}/api/memory/recall`, { query: 'told by a tool' })).body.count).toBe(1);
+});
+
 verifies(['runtime.tool.register', 'runtime.tool.unregister', 'runtime.tools.execute', 'runtime.tools.list'], async () => {
   const listed = async () => names((await call('GET', `${rig.runtimeUrl}/tools`)).body.tools);
   const execute = () => call('POST', `${rig.runtimeUrl}/tools/anchor`, { input: { depth: 4 } });
@@ -81,7 +102,34 @@ verifies(['runtime.tool.register', 'runtime.tool.unregister', 'runtime.tools.exe
 
 verifies('runtime.tool.built-in', async () => {
   const builtIn = (await rig.client.tools.list()).tools.filter(({ origin }) => origin === 'builtin');
-  expect(names(builtIn)).toEqual(['memory_forget', 'memory_get', 'memory_modify', 'memory_search', 'memory_store', 'spawn_session']);
+  const memory = ['memory_forget', 'memory_get', 'memory_modify', 'memory_search', 'memory_store'];
+  expect(names(builtIn)).toEqual([...memory, 'secret_exec', 'secret_list', 'spawn_session']);
+});
+
+verifies('runtime.output.streaming', 'an answer says whether it came piece by piece, and nothing before there is one', async () => {
+  const { id } = await rig.client.session.create();
+  rig.model.script([{ text: 'Low tide at four.' }]);
+  expect(await rig.client.session.prompt(id, { content: 'When?', promptId: 'tide' })).toMatchObject({ streaming: true });
+  expect((await call('GET', `${rig.runtimeUrl}/session/${id}/prompt/tide`)).body.answer).toMatchObject({ streaming: true });
+  const accepted = await call('POST', `${rig.runtimeUrl}/session/${id}/prompt?async=1`, { content: 'And high tide?' });
+  expect([accepted.status, accepted.body.streaming]).toEqual([202, undefined]);
+
+  // Most providers stream; one that is brought along in code need not.
+  const folder = await mkdtemp(join(tmpdir(), 'signet-whole-'));
+  const settings = resolveSettings({ SIGNET_PATH: folder, SIGNET_PORT: '0', SIGNET_RUNTIME_PORT: '0' });
+  const piecewise = createPlannedProvider(() => ({ text: 'At ten.' }));
+  const whole: Provider = {
+    ...piecewise,
+    async *stream(messages, options) {
+      for await (const chunk of piecewise.stream(messages, options)) if (chunk.type === 'done') yield chunk;
+    },
+  };
+  const running = await start(settings, silentLogger, { providers: [whole], defaultProvider: whole.id });
+  const client = createRuntimeClient({ baseUrl: running.runtime.url });
+  const other = await client.session.create();
+  expect(await client.session.prompt(other.id, { content: 'When?' })).toMatchObject({ content: 'At ten.', streaming: false });
+  await running.close();
+  await rm(folder, { recursive: true });
 });
 
 verifies(
@@ -130,4 +178,11 @@ verifies(['runtime.resume.checkpoint', 'runtime.session-start.resumed'], async (
   const stranger = await rig.client.session.create({ sessionKey: 'somebody-else' });
   await rig.client.session.prompt(stranger.id, { content: 'Go on.' });
   expect(JSON.stringify(lastBody().system)).not.toContain('limes');
+});
+
+verifies('runtime.resume.documented', async () => {
+  const page = await readFile(new URL('../../docs/sessions.md', import.meta.url), 'utf8');
+  const resuming = page.split(/^## /m).find((section) => section.startsWith('Come back'));
+  for (const told of [/`resume: <id>`/, /checkpoint of the old one/, /last summary/, /last words/, /conversation itself is not\s+loaded/])
+    expect(resuming).toMatch(told);
 });

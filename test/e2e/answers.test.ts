@@ -104,6 +104,22 @@ describe('tools', () => {
     expect(offered.map(({ name }) => name)).toEqual(['look', 'memory_search']);
   });
 
+  test('what it was not offered a model does not get by asking for it all the same', async () => {
+    rig = await startRig();
+    let calls = 0;
+    await rig.tool('open_door', () => {
+      calls += 1;
+      return 'open';
+    });
+    const { id } = await rig.client.session.create({ tools: ['memory_search'] });
+    rig.model.script([{ toolCalls: [{ id: 'c1', name: 'open_door', input: {} }] }, { text: 'It stays closed.' }]);
+    const { content, toolResults } = await rig.client.session.prompt(id, { content: 'Open the door.' });
+    expect(toolResults).toMatchObject([
+      { isError: true, output: expect.stringContaining('open_door is not among the tools of this session') },
+    ]);
+    expect({ content, calls }).toEqual({ content: 'It stays closed.', calls: 0 });
+  });
+
   verifies(
     ['runtime.tool.unknown', 'runtime.tool.input-validated', 'runtime.tool.dispatch'],
     'an unknown tool, input that does not fit, a tool that is late and one that fails are results for the model',

@@ -7,7 +7,7 @@ import { parseJsonAnswer } from '../../core/json-answer.ts';
 import type { CompletionOptions, CompletionResult, ToolCall } from '../../core/provider.ts';
 import { estimateCost, priceFor } from '../../providers/prices.ts';
 import { compileOutputCheck } from '../../tools/tool-input.ts';
-import { callPolicy } from '../approval-policy.ts';
+import { callPolicy, type PolicyAnswer } from '../approval-policy.ts';
 import type { SessionHost } from '../session-host.ts';
 import type { InputDraft } from '../session-state.ts';
 import type { LimitMet } from '../slots.ts';
@@ -134,12 +134,13 @@ function withOwnIds(calls: readonly ToolCall[]): ToolCall[] {
 /** What the registry and the policy say of a call now; the machine decides by it. */
 function requestedCall(deps: EffectDeps, host: SessionHost, call: ToolCall): RequestedCall {
   const tool = deps.tools.get(call.name);
-  const policy = callPolicy(deps.config, {
-    tool: call.name,
-    input: call.input,
-    agent: host.view.session.agent,
-    needsApproval: tool?.needsApproval ?? false,
-  });
+  const { agent } = host.view.session;
+  const offered = host.core.snapshot.context.turn?.tools ?? [];
+  // What a model asks for unoffered it does not get, however it came to know the name.
+  const isClosed = tool && !(offered.some(({ name }) => name === call.name) && (tool.isFor?.(agent) ?? true));
+  const policy: PolicyAnswer = isClosed
+    ? { approval: 'deny', reason: `${call.name} is not among the tools of this session of ${agent}` }
+    : callPolicy(deps.config, { tool: call.name, input: call.input, agent, needsApproval: tool?.needsApproval ?? false });
   return {
     id: call.id,
     name: call.name,
