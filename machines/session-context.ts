@@ -1,5 +1,6 @@
-import type { HookName, NamesOfKind, OfferedTool, PayloadOf, RequestedCall } from '../src/contract/catalog.ts';
+import type { NamesOfKind, PayloadOf } from '../src/contract/catalog.ts';
 import type { Usage } from '../src/contract/provider.ts';
+import type { HookName, OfferedTool, RequestedCall } from '../src/contract/signal-spec.ts';
 
 /** Numbers the machine decides by; fixed when the session is created. */
 export interface SessionLimits {

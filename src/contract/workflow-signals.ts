@@ -1,14 +1,11 @@
 import { z } from 'zod';
-import { ErrorFields, SIGNALS, type SignalSpec } from './catalog.ts';
+import { SIGNALS } from './catalog.ts';
 import { Usage } from './provider.ts';
 import { CauseRef, type SignalKind } from './signal.ts';
+import { count, ErrorFields, ms, type SignalSpec, spec, text } from './signal-spec.ts';
 import { StoredWorkflow, WorkflowAgentRules, WorkflowEndReason, WorkflowLimits, WorkflowMetrics } from './workflow.ts';
 
-const text = z.string();
-const count = z.int().min(0);
-const ms = z.number().min(0);
 const State = z.record(text, z.unknown());
-const spec = <K extends SignalKind, P extends z.ZodType>(kind: K, payload: P, description: string) => ({ kind, payload, description });
 
 export const SkipReason = z.enum(['when', 'self', 'depth', 'budget', 'concurrency', 'debounced', 'terminated']);
 export type SkipReason = z.output<typeof SkipReason>;

@@ -1,6 +1,7 @@
-import { SIGNALS, type SignalName, type SignalSpec } from '../contract/catalog.ts';
+import { SIGNALS, type SignalName } from '../contract/catalog.ts';
 import { LogHeader, LogSignal } from '../contract/log-operations.ts';
 import type { CauseRef, SealedSignal, Signal } from '../contract/signal.ts';
+import type { SignalSpec } from '../contract/signal-spec.ts';
 import { AppError } from './errors.ts';
 import { signalDigest, signalId } from './signal-seal.ts';
 

@@ -1,5 +1,5 @@
-import type { RequestedCall } from '../contract/catalog.ts';
 import type { ApprovalRule, RuntimeConfig } from '../contract/config.ts';
+import type { RequestedCall } from '../contract/signal-spec.ts';
 import { fitsGlob } from './text-glob.ts';
 
 export type PolicyAnswer = Pick<RequestedCall, 'approval' | 'reason' | 'onExpiry'>;

@@ -1,6 +1,7 @@
-import type { PayloadOf, RequestedCall } from '../contract/catalog.ts';
+import type { PayloadOf } from '../contract/catalog.ts';
 import type { PromptAnswer, ToolResult } from '../contract/session.ts';
 import type { Signal } from '../contract/signal.ts';
+import type { RequestedCall } from '../contract/signal-spec.ts';
 import { isAppError } from '../core/errors.ts';
 import { parseJsonAnswer } from '../core/json-answer.ts';
 import type { PromptView } from '../core/session-view.ts';

@@ -1,11 +1,12 @@
 import { hash } from 'node:crypto';
-import type { OfferedTool, PayloadOf } from '../contract/catalog.ts';
+import type { PayloadOf } from '../contract/catalog.ts';
 import { ERRORS, type ErrorCode } from '../contract/errors.ts';
 import { PromptId } from '../contract/ids.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import type { PromptAnswer, PromptState } from '../contract/session.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
 import type { CauseRef } from '../contract/signal.ts';
+import type { OfferedTool } from '../contract/signal-spec.ts';
 import { newId } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';

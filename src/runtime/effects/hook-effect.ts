@@ -1,7 +1,8 @@
 import type { Pending } from '../../../machines/session-context.ts';
-import type { HookName, PayloadOf } from '../../contract/catalog.ts';
+import type { PayloadOf } from '../../contract/catalog.ts';
 import type { CrossAgentMessage } from '../../contract/cross-agent.ts';
 import { daemonOperations } from '../../contract/daemon.ts';
+import type { HookName } from '../../contract/signal-spec.ts';
 import { AppError } from '../../core/errors.ts';
 import type { Call, CallOptions } from '../../core/operation-call.ts';
 import type { SessionHost } from '../session-host.ts';

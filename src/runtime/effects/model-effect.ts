@@ -1,6 +1,7 @@
 import type { Pending } from '../../../machines/session-context.ts';
-import type { PayloadOf, RequestedCall } from '../../contract/catalog.ts';
+import type { PayloadOf } from '../../contract/catalog.ts';
 import type { Usage } from '../../contract/provider.ts';
+import type { RequestedCall } from '../../contract/signal-spec.ts';
 import { assembleContext, assembleSummaryRequest } from '../../core/context.ts';
 import { AppError } from '../../core/errors.ts';
 import { parseJsonAnswer } from '../../core/json-answer.ts';
