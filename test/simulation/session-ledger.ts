@@ -155,7 +155,8 @@ export class SessionLedger {
       }
     },
     'harness:error': ({ key }) => void this.#modelCalls.delete(key),
-    // Stopping a compaction without a turn ends its calls.
+    // Stopping a compaction without a turn ends its calls, also when the session ends with it.
+    'session:ending': () => this.#modelCalls.clear(),
     'session:idle': (_payload, signal) => {
       this.#modelCalls.clear();
       this.#due.set('idle', after(signal, this.#limits.idleTtlMs));
