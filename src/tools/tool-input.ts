@@ -1,11 +1,16 @@
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { AppError } from '../core/errors.ts';
+import { withinTime } from './time-bound.ts';
 
 /** Faults named in one answer; a model that misread the schema needs the first few, not all. */
 const FAULTS_NAMED_MAX = 8;
 /** Longest schema of one tool, in characters of JSON: compiling costs time and memory of the whole process. */
 export const SCHEMA_CHARS_MAX = 100_000;
+/** Keywords that may take longer than schema and input are long: a pattern tries ways to match, items are compared in pairs, references recurse. */
+const SLOW_KEYWORDS = /"(?:pattern|patternProperties|uniqueItems|\$ref|\$dynamicRef)":/;
+/** The check of one input by such a schema; everything else in the process waits meanwhile. Unit: milliseconds. */
+const CHECK_MS_MAX = 250;
 
 const OPTIONS: Options = {
   strict: false,
@@ -47,15 +52,31 @@ function compileSchema(field: { readonly name: string; readonly pointer: string 
     new AppError('invalid_request', { detail: `${field.name} ${why}`, errors: [{ pointer: field.pointer, detail: why }], cause });
   if (schema.type !== 'object') throw refuse('must have "type": "object"');
   if ('$async' in schema) throw refuse('must not be asynchronous; remove $async');
-  if (JSON.stringify(schema).length > SCHEMA_CHARS_MAX) throw refuse(`is longer than ${SCHEMA_CHARS_MAX} characters; shorten it`);
+  const text = JSON.stringify(schema);
+  if (text.length > SCHEMA_CHARS_MAX) throw refuse(`is longer than ${SCHEMA_CHARS_MAX} characters; shorten it`);
   let validate: ValidateFunction;
   try {
     validate = compile(schema);
   } catch (error) {
     throw refuse(`is not a valid JSON Schema: ${error instanceof Error ? error.message : String(error)}`, error);
   }
-  return (input) => (validate(input) ? [] : faultsOf(validate.errors ?? []));
+  const check = (input: unknown) => (validate(input) ? [] : faultsOf(validate.errors ?? []));
+  if (!SLOW_KEYWORDS.test(text)) return check;
+  return (input) => {
+    try {
+      return withinTime(CHECK_MS_MAX, () => check(input))?.value ?? [CHECK_TOO_SLOW];
+    } catch (error) {
+      if (error instanceof RangeError) return [TOO_DEEP];
+      throw error;
+    }
+  };
 }
+
+const TOO_DEEP: InputFault = { pointer: '', detail: 'is nested too deeply for its schema; send less deep values' };
+const CHECK_TOO_SLOW: InputFault = {
+  pointer: '',
+  detail: `could not be checked within ${CHECK_MS_MAX} ms; send less, or have the patterns of the schema simplified`,
+};
 
 function compile(schema: Readonly<Record<string, unknown>>): ValidateFunction {
   const { $schema: dialect, ...plain } = schema;
@@ -72,6 +93,9 @@ function compile(schema: Readonly<Record<string, unknown>>): ValidateFunction {
   }
 }
 
+/** Of a schema that names none. */
+const OWN_ID = 'urn:signet:schema';
+
 let draft2020Instance: Ajv | undefined;
 let draft7Instance: Ajv | undefined;
 
@@ -86,11 +110,13 @@ function draft7(): Ajv {
   return draft7Instance;
 }
 
-function compileWith(ajv: Ajv, schema: object): ValidateFunction {
+function compileWith(ajv: Ajv, schema: Readonly<Record<string, unknown>>): ValidateFunction {
+  // Without an id of its own Ajv does not find what `#` refers to.
+  const named = '$id' in schema ? { ...schema } : { $id: OWN_ID, ...schema };
   try {
-    return ajv.compile(schema);
+    return ajv.compile(named);
   } finally {
-    ajv.removeSchema(schema); // The compiled function is all that is needed; the instance would keep the schema for good.
+    ajv.removeSchema(named); // The compiled function is all that is needed; the instance would keep the schema for good.
   }
 }
 

@@ -78,6 +78,29 @@ test('two tools may use the same $id, and a schema may refer to itself', () => {
 
   expect(first({ leaf: { name: 1 } })).toEqual([{ pointer: '/leaf/name', detail: 'must be string, not number' }]);
   expect(second({})).toHaveLength(1);
+  const nameless = compiled({
+    properties: { leaf: { $ref: '#' }, name: { type: 'string' }, part: { $ref: '#/$defs/part' } },
+    $defs: { part: { const: 1 } },
+  });
+  expect(nameless({ leaf: { leaf: { name: 1 } }, part: 2 }).map(({ pointer }) => pointer)).toEqual(['/leaf/leaf/name', '/part']);
+});
+
+test('a check that would take minutes is given up, and the next one works', () => {
+  const pattern = compiled({ properties: { s: { type: 'string', pattern: '^(a+)+$' } } });
+  expect(pattern({ s: `${'a'.repeat(60)}!` })).toEqual([
+    { pointer: '', detail: expect.stringContaining('could not be checked within 250 ms') },
+  ]);
+  expect(pattern({ s: 'aaa' })).toEqual([]);
+  expect(pattern({ s: 'b' })).toEqual([{ pointer: '/s', detail: 'must match pattern "^(a+)+$"' }]);
+  const distinct = compiled({ properties: { list: { type: 'array', uniqueItems: true } } });
+  expect(distinct({ list: Array.from({ length: 40_000 }, (_, n) => ({ n })) })).toMatchObject([{ pointer: '' }]);
+});
+
+test('an input that is nested too deeply for a schema that refers to itself is a fault', () => {
+  const check = compiled({ properties: { next: { $ref: '#' } } });
+  let deep = {};
+  for (let level = 0; level < 50_000; level += 1) deep = { next: deep };
+  expect(check(deep)).toEqual([{ pointer: '', detail: expect.stringContaining('nested too deeply') }]);
 });
 
 test('a schema that is none is refused with the reason', () => {
