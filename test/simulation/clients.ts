@@ -111,6 +111,7 @@ export class Clients {
       this.#send('update', { id }, (context) => this.#life.sessions.update({ id, ...change }, context));
     },
     bypass: ({ id }) => this.#bypass(id),
+    message: ({ id }) => this.#life.message(id),
     end: (session) => this.end(session),
     create: (session) => (this.#random.chance(0.3) ? this.#sendCreate(session) : this.create()),
     look: (session) => this.#look(session),

@@ -1,3 +1,4 @@
+import type { CrossAgentMessage } from '../../src/contract/cross-agent.ts';
 import { daemonOperations } from '../../src/contract/daemon.ts';
 import type { ToolClass } from '../../src/contract/tool.ts';
 import { AppError } from '../../src/core/errors.ts';
@@ -57,6 +58,9 @@ export class Outside {
   readonly #random: Random;
   readonly #time: VirtualTime;
   #flights: Flight[] = [];
+  /** Messages by the session they are for. */
+  readonly #mail = new Map<string, CrossAgentMessage[]>();
+  #posted = 0;
 
   constructor(random: Random, time: VirtualTime, weather: Weather, report: (invariant: string, detail: string) => void) {
     this.#random = random;
@@ -114,8 +118,8 @@ export class Outside {
   }
 
   daemon(): DaemonClient {
-    const call = (operation: { id: string }, input: { sessionKey?: string }, options: { signal?: AbortSignal; timeoutMs?: number } = {}) =>
-      this.#callHook(operation.id, input.sessionKey ?? '', options.signal ?? new AbortController().signal, options.timeoutMs ?? 5_000);
+    const call = (operation: { id: string }, input: HookInput, options: { signal?: AbortSignal; timeoutMs?: number } = {}) =>
+      this.#callHook(operation.id, input, options.signal ?? new AbortController().signal, options.timeoutMs ?? 5_000);
     return { baseUrl: 'http://daemon.invalid', call: call as unknown as Call };
   }
 
@@ -151,12 +155,40 @@ export class Outside {
     });
   }
 
-  #callHook(id: string, session: string, signal: AbortSignal, timeoutMs: number): Promise<unknown> {
+  /** A message that waits until the session has said that it heard it. */
+  post(session: string): CrossAgentMessage {
+    this.#posted += 1;
+    const message: CrossAgentMessage = {
+      id: `msg_${this.#posted}`,
+      seq: this.#posted,
+      createdAt: new Date(0).toISOString(),
+      fromAgentId: 'rose',
+      toSessionKey: session,
+      content: textOf(this.#random),
+      type: 'info',
+      broadcast: false,
+      deliveryPath: 'local',
+      deliveryStatus: 'delivered',
+      recipients: 1,
+    };
+    this.#mail.set(session, [...(this.#mail.get(session) ?? []), message]);
+    return message;
+  }
+
+  /** What the session did not hear of yet. */
+  #tell({ sessionKey = '', heardMessages = [] }: HookInput): CrossAgentMessage[] {
+    const left = (this.#mail.get(sessionKey) ?? []).filter(({ id }) => !heardMessages.includes(id));
+    this.#mail.set(sessionKey, left);
+    return left;
+  }
+
+  #callHook(id: string, input: HookInput, signal: AbortSignal, timeoutMs: number): Promise<unknown> {
     const outcome = this.#random.weighted(this.weather.hook);
     const deadline = AbortSignal.timeout(timeoutMs);
-    const flight = this.#fly('hook', session, id, AbortSignal.any([signal, deadline]), () => {
+    const messages = id === daemonOperations.hookUserPromptSubmit.id && outcome === 'ok' ? this.#tell(input) : [];
+    const flight = this.#fly('hook', input.sessionKey ?? '', id, AbortSignal.any([signal, deadline]), () => {
       if (outcome === 'failed') throw new AppError('daemon_unreachable', { detail: 'nobody answers' });
-      return hookReply(id, outcome === 'bypassed', this.#random);
+      return { ...hookReply(id, outcome === 'bypassed', this.#random), ...(messages.length > 0 ? { messages } : {}) };
     }).catch((error: unknown) => {
       if (deadline.aborted && !signal.aborted) throw new AppError('timeout', { detail: `no answer within ${timeoutMs} ms` });
       throw error;
@@ -220,6 +252,11 @@ export class Outside {
     });
     if (messages.at(-1)?.role === 'assistant') wrong('the last message is the assistant’s');
   }
+}
+
+interface HookInput {
+  readonly sessionKey?: string;
+  readonly heardMessages?: readonly string[];
 }
 
 function hookReply(id: string, bypassed: boolean, random: Random): object {

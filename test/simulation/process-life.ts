@@ -6,6 +6,7 @@ import { createAgentLimits } from '../../src/runtime/agent-limits.ts';
 import { createApprovalService } from '../../src/runtime/approval-service.ts';
 import { createRunEffect } from '../../src/runtime/effects/run-effect.ts';
 import { LiveHub } from '../../src/runtime/live/live-hub.ts';
+import { createMessageArrivals } from '../../src/runtime/message-arrivals.ts';
 import { createPromptService } from '../../src/runtime/prompt-service.ts';
 import type { RuntimeDeps } from '../../src/runtime/runtime-deps.ts';
 import type { RunEffect } from '../../src/runtime/session-host.ts';
@@ -44,6 +45,8 @@ export interface ProcessLife {
   readonly sessions: ReturnType<typeof createSessionService>;
   readonly prompts: ReturnType<typeof createPromptService>;
   readonly approvals: ReturnType<typeof createApprovalService>;
+  /** Another agent sends the session a message. */
+  readonly message: (session: string) => void;
 }
 
 export interface LifeParts {
@@ -95,12 +98,18 @@ export function startLife({ log: stored, time, random, outside, report, bend }: 
     logger,
     info,
   } as unknown as RuntimeDeps;
+  const arrivals = createMessageArrivals(deps);
   return {
     supervisor,
     gate,
     sessions: createSessionService(deps),
     prompts: createPromptService(deps),
     approvals: createApprovalService(deps),
+    message: (session) => {
+      const message = outside.post(session);
+      // A daemon may also die between keeping a message and telling of it.
+      if (random.chance(0.9)) arrivals.hear({ message, isFor: ({ sessionKey }) => sessionKey === session });
+    },
   };
 }
 

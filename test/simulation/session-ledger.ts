@@ -29,6 +29,7 @@ export class SessionLedger {
   readonly usage = { inputTokens: 0, outputTokens: 0 };
   /** Of replies that came when nobody waited for them any more: they are in no turn. */
   readonly lateUsage = { inputTokens: 0, outputTokens: 0 };
+  readonly #messages = new Set<string>();
   /** Every turn that ended, by its number. */
   readonly ends = new Map<number, PayloadOf<'turn:end'>>();
 
@@ -192,6 +193,10 @@ export class SessionLedger {
       this.#toolCalls.add(key);
     },
     'tool:result': ({ key }) => this.#answerTool(key),
+    'message:received': ({ messageId }) => {
+      if (this.#messages.has(messageId)) this.#report('a message is received once', messageId);
+      this.#messages.add(messageId);
+    },
   };
 }
 

@@ -6,7 +6,19 @@ export interface Weather {
   readonly steps: Readonly<Record<'land' | 'answer' | 'immediate' | 'time' | 'command' | 'fault', number>>;
   readonly commands: Readonly<
     Record<
-      'prompt' | 'again' | 'decide' | 'abort' | 'cancel' | 'compact' | 'update' | 'bypass' | 'end' | 'create' | 'look' | 'leave',
+      | 'prompt'
+      | 'again'
+      | 'decide'
+      | 'abort'
+      | 'cancel'
+      | 'compact'
+      | 'update'
+      | 'bypass'
+      | 'message'
+      | 'end'
+      | 'create'
+      | 'look'
+      | 'leave',
       number
     >
   >;
@@ -45,7 +57,21 @@ export function drawWeather(random: Random): Weather {
     ]),
     commands: vary(
       random,
-      { prompt: 30, again: 4, decide: 12, abort: 5, cancel: 3, compact: 3, update: 2, bypass: 2, end: 1.2, create: 1, look: 2, leave: 2 },
+      {
+        prompt: 30,
+        again: 4,
+        decide: 12,
+        abort: 5,
+        cancel: 3,
+        compact: 3,
+        update: 2,
+        bypass: 2,
+        message: 3,
+        end: 1.2,
+        create: 1,
+        look: 2,
+        leave: 2,
+      },
       ['prompt', 'decide'],
     ),
     faults: vary(random, { crash: 4, drain: 1, disk: 3, forward: 2, back: 2, bug: 1, echo: 3 }, ['crash']),
