@@ -29,6 +29,10 @@ const exitCode = await runCli(
       const { serve } = await import('./serve.ts');
       await serve(env, (text) => process.stdout.write(text));
     },
+    checkStart: async (env) => {
+      const { resolveSettings } = await import('./config.ts');
+      resolveSettings(env);
+    },
     onInterrupt: (handler) => {
       process.on('SIGINT', handler);
       return () => process.off('SIGINT', handler);

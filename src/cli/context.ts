@@ -16,12 +16,14 @@ export interface CliContext {
    * The flags of the command line are in `env` already, under the names they mirror (SIGNET_PATH, SIGNET_PORT, ...).
    */
   startDaemon(env: Environment): Promise<void>;
+  /** Rejects, with `config_invalid`, when `startDaemon` would for its configuration; starts nothing. */
+  checkStart(env: Environment): Promise<void>;
   /** Be told of Ctrl-C (SIGINT) until the returned function is called. */
   onInterrupt(handler: () => void): () => void;
 }
 
 /** Exit codes; documented in docs/cli.md. */
-export const EXIT = { ok: 0, failure: 1, usage: 2, interrupted: 130 } as const;
+export const EXIT = { ok: 0, failure: 1, usage: 2, unanswered: 4, interrupted: 130 } as const;
 
 /** Ends the program with this code, after `message` (if any) on stderr. */
 export class CliExit extends Error {

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
-import type { CliContext } from './context.ts';
+import { isAppError } from '../core/errors.ts';
+import { type CliContext, CliExit, EXIT } from './context.ts';
 import type { StartFlags } from './daemon-start.ts';
 import { addAddressOptions, wholeNumberArgument } from './options.ts';
 
@@ -40,11 +41,16 @@ function addLifecycle(parent: Command, context: CliContext): void {
     .option('--force', 'kill it when it does not end in time')
     .addHelpText('after', '\nExamples:\n  signet restart\n  signet restart --log-level debug')
     .action(async (flags) => {
+      await requireStartable(context, flags);
       context.stdout.write(`${await (await import('./daemon-stop.ts')).stopDaemon(context, flags)}\n`);
       await startAs(context, flags);
     });
 
-  addAddressOptions(parent.command('status').description('say whether it runs, where, and with what; exit code 1 when it does not'))
+  addAddressOptions(
+    parent
+      .command('status')
+      .description('say whether it runs, where, and with what; exit code 1 when it does not, 4 when it runs but does not answer'),
+  )
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExamples:\n  signet status\n  signet status --json')
     .action(async (flags) => (await import('./daemon-status.ts')).showStatus(context, flags));
@@ -83,6 +89,17 @@ function addStartOptions(command: Command): Command {
     .addOption(
       new Option('--log-level <level>', 'least weight that is logged (SIGNET_LOG_LEVEL; default info)').choices([...LOG_LEVELS, 'silent']),
     );
+}
+
+/** What would keep the new daemon from starting must not cost the one that runs. @throws CliExit with the problem; AppError as the start itself */
+async function requireStartable(context: CliContext, flags: StartFlags): Promise<void> {
+  const { startEnvironment } = await import('./daemon-start.ts');
+  try {
+    await context.checkStart(startEnvironment(context, flags));
+  } catch (error) {
+    if (!isAppError(error, 'config_invalid')) throw error;
+    throw new CliExit(EXIT.failure, `nothing was stopped: the daemon would not start again. ${error.message}`);
+  }
 }
 
 async function startAs(context: CliContext, flags: StartFlags & { readonly foreground?: boolean }): Promise<void> {

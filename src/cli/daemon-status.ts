@@ -1,6 +1,7 @@
 import { serverUrl } from '../client/adapter.ts';
 import { isAppError } from '../core/errors.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
+import { identityByCommand } from './daemon-stop.ts';
 import { createStyle, formatDuration, type Style } from './terminal.ts';
 import { plainText, safeJson } from './terminal-text.ts';
 import { type AddressFlags, clientAt, findDaemon, findRuntime, workspaceFolder } from './workspace.ts';
@@ -17,6 +18,8 @@ export interface StatusProvider {
 
 export interface Status {
   readonly running: boolean;
+  /** The process of `pid` is there, yet its runtime does not answer: it hangs, is stopped, or still starts. */
+  readonly unanswered: boolean;
   readonly workspace: string;
   readonly runtimeUrl: string | null;
   readonly daemonUrl: string | null;
@@ -42,14 +45,25 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
     pid: daemon?.pid ?? null,
     version: daemon?.version ?? null,
   };
-  const nothing = { uptimeMs: null, health: null, daemonReachable: null, provider: null, sessions: null };
-  if (!address) return { running: false, ...known, ...nothing, problem: null };
+  const unanswered = daemon !== null && !address?.given && identityByCommand(daemon.pid) !== 'foreign';
+  const nothing = {
+    running: false,
+    unanswered,
+    ...known,
+    uptimeMs: null,
+    health: null,
+    daemonReachable: null,
+    provider: null,
+    sessions: null,
+  };
+  if (!address) return { ...nothing, problem: null };
   const client = clientAt(context, address.url, flags.path);
   try {
     const health = await client.health({ timeoutMs: STATUS_TIMEOUT_MS });
     const info = await client.info({ timeoutMs: STATUS_TIMEOUT_MS });
     return {
       running: true,
+      unanswered: false,
       workspace: info.workspace,
       runtimeUrl: client.baseUrl,
       daemonUrl: info.daemonUrl,
@@ -64,18 +78,23 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
     };
   } catch (error) {
     if (!isAppError(error)) throw error;
-    return { running: false, ...known, ...nothing, problem: daemon || address.given ? error.detail : null };
+    return { ...nothing, problem: daemon || address.given ? error.detail : null };
   }
 }
 
-/** Print the state; exit code 1 when nothing answers, as service managers expect. */
+/** Print the state; exit code 1 when nothing runs, as service managers expect, and 4 when what runs does not answer. */
 export async function showStatus(context: CliContext, flags: AddressFlags & { readonly json?: boolean }): Promise<void> {
   const status = await readStatus(context, flags);
   context.stdout.write(flags.json ? `${safeJson(status, 2)}\n` : formatStatus(status, createStyle(context.stdout, context.env)));
-  if (!status.running) throw new CliExit(EXIT.failure);
+  if (!status.running) throw new CliExit(status.unanswered ? EXIT.unanswered : EXIT.failure);
 }
 
 export function formatStatus(status: Status, style: Style): string {
+  if (!status.running && status.unanswered) {
+    const lines = [`${style.yellow('●')} Signet runs as pid ${status.pid} on ${status.workspace} but does not answer`];
+    if (status.problem) lines.push(`  ${plainText(status.problem)}`);
+    return `${[...lines, '  End it with: signet stop --force', '  What it wrote last: signet logs'].join('\n')}\n`;
+  }
   if (!status.running) {
     const lines = [`${style.red('○')} Signet is not running on ${status.workspace}`];
     if (status.problem) lines.push(`  ${plainText(status.problem)}`);

@@ -14,6 +14,8 @@ const STOP_MARGIN_MS = 30_000;
 const KILL_TIMEOUT_MS = 5_000;
 const POLL_MS = 40;
 const PROBE_TIMEOUT_MS = 2_000;
+/** Before --force kills one that does not even answer, in ms; it may still write what it holds. */
+const FORCED_GRACE_MS = 5_000;
 /** The scripts a daemon is started with; whole file names, since a checkout may have any path. */
 const OWN_SCRIPT = /(?:^|\/)(?:signet(?:\.js)?|dist\/main\.js|src\/main\.ts)$/;
 
@@ -32,13 +34,14 @@ export async function stopDaemon(context: CliContext, flags: StopFlags): Promise
   const folder = workspaceFolder(context, flags.path);
   const daemon = findDaemon(folder);
   if (!daemon) return `No daemon runs on ${folder}.`;
-  const { identity, drainMs } = await recognise(context, daemon, folder);
+  const { identity, answered, drainMs } = await recognise(context, daemon, folder);
   if (identity === 'foreign' || (identity === 'unknown' && !flags.force))
     throw new CliExit(EXIT.failure, refusal(daemon, folder, identity));
 
   const begun = Date.now();
   send(daemon.pid, 'SIGTERM');
-  const waitMs = drainMs + STOP_MARGIN_MS;
+  const waitMs = flags.force && !answered ? FORCED_GRACE_MS : drainMs + STOP_MARGIN_MS;
+  if (!answered) context.stderr.write(`pid ${daemon.pid} does not answer; waiting up to ${formatDuration(waitMs)} for it to end\n`);
   if (await gone(daemon.pid, waitMs)) return `Stopped pid ${daemon.pid} after ${formatDuration(Date.now() - begun)}.`;
   if (!flags.force) {
     const advice = 'it may still be finishing; look again with: signet status, or end it at once with: signet stop --force';
@@ -49,20 +52,29 @@ export async function stopDaemon(context: CliContext, flags: StopFlags): Promise
   throw new CliExit(EXIT.failure, `pid ${daemon.pid} is still there after SIGKILL; the operating system holds it`);
 }
 
+interface Recognised {
+  readonly identity: Identity;
+  readonly answered: boolean;
+  readonly drainMs: number;
+}
+
 type Identity = 'ours' | 'foreign' | 'unknown';
 
 /** The process is ours for certain when it answers on its port with its own pid: after a crash the number may belong to another program. */
-async function recognise(context: CliContext, daemon: DaemonInfo, folder: string): Promise<{ identity: Identity; drainMs: number }> {
-  if (daemon.runtimePort === null) return { identity: identityByCommand(daemon.pid), drainMs: DRAIN_TIMEOUT_MS };
+async function recognise(context: CliContext, daemon: DaemonInfo, folder: string): Promise<Recognised> {
+  if (daemon.runtimePort === null) return { identity: identityByCommand(daemon.pid), answered: false, drainMs: DRAIN_TIMEOUT_MS };
   const client = clientAt(context, serverUrl(daemon.host, daemon.runtimePort), folder);
-  const health = await client.health({ timeoutMs: PROBE_TIMEOUT_MS }).catch(() => undefined); // No answer: the command line decides.
-  const info = await client.info({ timeoutMs: PROBE_TIMEOUT_MS }).catch(() => undefined);
+  const [health, info] = await Promise.all([
+    client.health({ timeoutMs: PROBE_TIMEOUT_MS }).catch(() => undefined), // No answer: the command line decides.
+    client.info({ timeoutMs: PROBE_TIMEOUT_MS }).catch(() => undefined),
+  ]);
   const drainMs = Number(info?.limits.drainTimeoutMs ?? DRAIN_TIMEOUT_MS);
-  return { identity: health?.pid === daemon.pid ? 'ours' : identityByCommand(daemon.pid), drainMs };
+  const answered = health?.pid === daemon.pid;
+  return { identity: answered ? 'ours' : identityByCommand(daemon.pid), answered, drainMs };
 }
 
 /** By its command line, where the system tells it (Linux): `node .../signet.js start --foreground`, `node dist/main.js`. */
-function identityByCommand(pid: number): Identity {
+export function identityByCommand(pid: number): Identity {
   try {
     const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
     return words.some((word) => OWN_SCRIPT.test(word)) ? 'ours' : 'foreign';

@@ -4,6 +4,7 @@ import { type CliContext, CliExit, describeFailure, EXIT } from './context.ts';
 import { addDaemonCommands } from './daemon-commands.ts';
 import { addDiffCommand } from './diff-command.ts';
 import { addExportCommand } from './export-command.ts';
+import { addHookCommand, isSilencedHook } from './hook-command.ts';
 import { addImportCommand } from './import-command.ts';
 import { addLogCommand } from './log-command.ts';
 import { addMcpCommand } from './mcp-command.ts';
@@ -60,6 +61,7 @@ export function createProgram(context: CliContext): Command {
   addMessageCommands(program, context);
   addWorkflowCommands(program, context);
   addMcpCommand(program, context);
+  addHookCommand(program, context);
   addReplayCommand(program, context);
   addTraceCommand(program, context);
   addDiffCommand(program, context);
@@ -77,6 +79,7 @@ export function createProgram(context: CliContext): Command {
  * @returns     the exit code: 0 fine, 1 failed, 2 wrong usage, 130 interrupted. Never rejects; failures stand on stderr.
  */
 export async function runCli(context: CliContext, argv: readonly string[]): Promise<number> {
+  if (isSilencedHook(argv, context.env)) return EXIT.ok;
   const program = createProgram(context);
   if (argv.length === 0) {
     program.outputHelp();

@@ -29,7 +29,7 @@ export async function listSessions(context: CliContext, { url, path, json, ...qu
 export function formatSessions(items: readonly SessionSummary[], now: number): string {
   const rows = items.map((item) => [
     item.id,
-    item.state,
+    item.quarantined ? `${item.state} (put aside)` : item.state,
     item.agent,
     String(item.turns),
     formatDuration(now - Date.parse(item.updatedAt)),
@@ -49,6 +49,7 @@ export function formatSession(session: Session): string {
     ['session', session.id],
     ['key', session.sessionKey],
     ['state', `${session.state}${session.endReason ? ` (${session.endReason})` : ''}`],
+    ...(session.quarantined ? [['aside', `${session.quarantined.code}: ${session.quarantined.reason}`] as const] : []),
     ['agent', `${session.agent}${session.bypassed ? ', hooks bypassed' : ''}${session.degraded ? ', without memory' : ''}`],
     ['title', session.title],
     ['project', session.project ?? '-'],

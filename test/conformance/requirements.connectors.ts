@@ -1,4 +1,4 @@
-import { open } from './requirements.row.ts';
+import { open, tested } from './requirements.row.ts';
 
 /** Promises of spec/hooks about the harnesses that Signet connects to. */
 export const CONNECTOR_REQUIREMENTS = {
@@ -20,12 +20,12 @@ export const CONNECTOR_REQUIREMENTS = {
     'connectors.claude-code.user-prompt-submit': open('UserPromptSubmit runs signet hook user-prompt-submit with a timeout of 7000'),
     'connectors.claude-code.session-end': open('SessionEnd runs signet hook session-end with a timeout of 15000'),
     'connectors.claude-code.refresh': open('signet connect claude-code renews the timeouts of an earlier installation'),
-    'cli.hook.session-start': open('signet hook session-start prints the context that the daemon returns'),
-    'cli.hook.user-prompt-submit': open('signet hook user-prompt-submit prints the context for the turn'),
-    'cli.hook.session-end': open('signet hook session-end ends the session at the daemon'),
-    'cli.hook.harness-flag': open('The flag -H names the harness in the request of a hook command'),
-    'cli.hook.project-flag': open('The flag --project names the project in the request of a hook command'),
-    'cli.hook.prompt-timeout': open('SIGNET_PROMPT_SUBMIT_TIMEOUT bounds the wait for the daemon; default 5000 ms'),
+    'cli.hook.session-start': tested('signet hook session-start prints the context that the daemon returns'),
+    'cli.hook.user-prompt-submit': tested('signet hook user-prompt-submit prints the context for the turn'),
+    'cli.hook.session-end': tested('signet hook session-end ends the session at the daemon'),
+    'cli.hook.harness-flag': tested('The flag -H names the harness in the request of a hook command'),
+    'cli.hook.project-flag': tested('The flag --project names the project in the request of a hook command'),
+    'cli.hook.prompt-timeout': tested('SIGNET_PROMPT_SUBMIT_TIMEOUT bounds the wait for the daemon; default 5000 ms'),
     'connectors.claude-code.timeout-grace': open('The installed prompt timeout is the wait budget plus 2000 ms'),
     'cli.connect': open('signet connect <harness> installs or updates the integration of a harness'),
   },

@@ -9,8 +9,8 @@ export const HOOK_REQUIREMENTS = {
     'hooks.session-end.releases-claim': tested('session-end releases the session claim, so a later session may take the key'),
   },
   'Per-Session Bypass': {
-    'hooks.bypass.env.exit': open('With SIGNET_BYPASS=1 the hook command exits at once with code 0'),
-    'hooks.bypass.env.no-request': open('With SIGNET_BYPASS=1 the hook command sends no request, so no session is created'),
+    'hooks.bypass.env.exit': tested('With SIGNET_BYPASS=1 the hook command exits at once with code 0'),
+    'hooks.bypass.env.no-request': tested('With SIGNET_BYPASS=1 the hook command sends no request, so no session is created'),
     'hooks.bypass.api': tested('POST /api/sessions/:key/bypass switches the bypass of that session on and off'),
     'hooks.bypass.dashboard': open('The dashboard can switch the bypass of a session'),
     'hooks.bypass.one-session': tested('Bypassing one session leaves the hooks of all other sessions working'),

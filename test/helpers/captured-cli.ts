@@ -23,6 +23,7 @@ export function captureCli(signet: Pick<Signet, 'runtimeUrl' | 'folder'>): Captu
       cwd: signet.folder,
       launcher: '',
       startDaemon: () => Promise.reject(new Error('these commands start nothing')),
+      checkStart: () => Promise.reject(new Error('these commands start nothing')),
       onInterrupt: () => () => {},
     },
     out: () => out,

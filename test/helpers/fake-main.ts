@@ -4,6 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runCli } from '../../src/cli/program.ts';
+import { resolveSettings } from '../../src/config.ts';
 import { writeDaemonInfo } from '../../src/store/workspace-lock.ts';
 import { openFakeRuntime } from './fake-runtime.ts';
 
@@ -18,6 +19,7 @@ process.exitCode = await runCli(
     cwd: process.cwd(),
     launcher: fileURLToPath(import.meta.url),
     startDaemon,
+    checkStart: async (env) => void resolveSettings(env),
     onInterrupt(handler) {
       process.on('SIGINT', handler);
       return () => process.off('SIGINT', handler);

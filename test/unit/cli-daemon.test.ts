@@ -1,4 +1,5 @@
 import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +9,7 @@ import { startInBackground } from '../../src/cli/daemon-start.ts';
 import { formatStatus } from '../../src/cli/daemon-status.ts';
 import { createStyle, formatTurns } from '../../src/cli/terminal.ts';
 import { isAlive } from '../../src/cli/workspace.ts';
+import { writeDaemonInfo } from '../../src/store/workspace-lock.ts';
 import { captureCli } from '../helpers/captured-cli.ts';
 
 const MAIN = fileURLToPath(new URL('../helpers/fake-main.ts', import.meta.url));
@@ -80,6 +82,22 @@ describe('a daemon in the background', () => {
   );
 
   test(
+    'restart with a configuration that is not valid says what is wrong and leaves the daemon running',
+    async () => {
+      await signet(['start', '--path', folder]);
+      const pid = pidOf(folder) ?? 0;
+      writeFileSync(join(folder, 'agent.yaml'), 'runtime: { port: many }\n');
+      const { code, out, err } = await signet(['restart', '--path', folder]);
+      expect([code, out, isAlive(pid), pidOf(folder)]).toEqual([1, '', true, pid]);
+      expect(err).toContain('nothing was stopped');
+      expect(err).toContain('agent.yaml');
+      expect(err).toContain('port');
+      expect(await signet(['restart', '--path', folder], { SIGNET_LOG_LEVEL: 'loud' })).toMatchObject({ code: 1, out: '' });
+    },
+    PROCESS_TIMEOUT_MS,
+  );
+
+  test(
     'restart ends the old process and starts a new one',
     async () => {
       await signet(['start', '--path', folder]);
@@ -127,6 +145,30 @@ describe('a daemon in the background', () => {
       const [, pid] = /^the daemon \(pid (\d+)\) did not answer within 3 s/.exec(failure.message) ?? [];
       expect(failure.message).toMatch(/did not answer within 3 s/);
       process.kill(Number(pid), 'SIGKILL');
+    },
+    PROCESS_TIMEOUT_MS,
+  );
+
+  test.runIf(process.platform === 'linux')(
+    'one that is alive and does not answer is told apart from none, and is ended by force',
+    async () => {
+      // The name of its script is what tells it from a program that got the number of a daemon that crashed.
+      const listen = "require('node:net').createServer(() => {}).listen(0, '127.0.0.1', function () { console.log(this.address().port) })";
+      const script = `process.on('SIGTERM', () => {}); ${listen}`;
+      const mute = spawn(process.execPath, ['-e', script, 'signet.js']);
+      const [line] = (await once(mute.stdout, 'data')) as [Buffer];
+      mkdirSync(join(folder, '.daemon'));
+      writeDaemonInfo(folder, { pid: mute.pid!, version: '1', host: '127.0.0.1', port: 1, runtimePort: Number(line), startedAt: '' });
+
+      const { code, out } = await signet(['status', '--json', '--path', folder]);
+      expect([code, JSON.parse(out)]).toMatchObject([4, { running: false, unanswered: true, pid: mute.pid }]);
+      const shown = formatStatus(JSON.parse(out), createStyle({ write: () => true }, {}));
+      expect(shown).toContain(`Signet runs as pid ${mute.pid} on ${folder} but does not answer`);
+      expect(shown).toContain('signet stop --force');
+
+      const stopped = await signet(['stop', '--force', '--path', folder]);
+      expect(stopped.err).toContain(`pid ${mute.pid} does not answer; waiting up to 5 s for it to end`);
+      expect(stopped).toMatchObject({ code: 0, out: expect.stringContaining(`Killed pid ${mute.pid}`) });
     },
     PROCESS_TIMEOUT_MS,
   );
@@ -192,6 +234,7 @@ test(
 test('status keeps the sessions in memory and the stored ones apart', () => {
   const status = {
     running: true,
+    unanswered: false,
     workspace: '/w',
     runtimeUrl: 'http://127.0.0.1:1',
     daemonUrl: 'http://127.0.0.1:2',
