@@ -95,15 +95,9 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
   await Promise.allSettled([opening, composing]);
   const [log, daemon] = [await opening, await composing];
   const composed = await composeRuntime(settings, logger, opened, { log, client: daemon.client, startedAt, embedding });
-  const { runtime, providers, recorder, toolService, config } = composed;
-  followConfig(daemon.live, { runtime: config, log: logger, env: settings.env });
-  daemon.live.onChange((keys) => {
-    const note = runtime.notes.add('config:changed', { keys: [...keys] });
-    note.catch((err: unknown) => logger.warn({ err }, 'a change of the configuration could not be noted in the log'));
-  });
+  const { runtime, providers, recorder, toolService } = composed;
   opened.add(() => toolService.close());
-  // What arrived when it was recorded is part of the hooks' answers there.
-  if (recorder?.mode !== 'replay') daemon.onMessage(runtime.hear);
+  connect(daemon, composed, settings, logger);
   const { getSession } = runtime.operations;
   const inRuntime = createInProcessTransport({ getSession }, { getSession: runtime.handlers.getSession }, { log: logger });
   const runtimeServer = createHttpServer({
@@ -140,6 +134,23 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
       return outcome;
     },
   };
+}
+
+/** What the daemon learns that sessions in memory are to know: changed configuration, messages, bypass. */
+function connect(
+  daemon: Awaited<ReturnType<typeof composeDaemon>>,
+  { runtime, recorder, config }: Awaited<ReturnType<typeof composeRuntime>>,
+  { env }: Settings,
+  logger: RecordingLogger,
+): void {
+  followConfig(daemon.live, { runtime: config, log: logger, env });
+  daemon.live.onChange((keys) => {
+    const note = runtime.notes.add('config:changed', { keys: [...keys] });
+    note.catch((err: unknown) => logger.warn({ err }, 'a change of the configuration could not be noted in the log'));
+  });
+  // What arrived when it was recorded is part of the hooks' answers there.
+  if (recorder?.mode !== 'replay') daemon.onMessage(runtime.hear);
+  daemon.onBypass(runtime.noteBypass);
 }
 
 function describeProvider(providers: ProviderRegistry): Running['provider'] {
@@ -201,6 +212,7 @@ async function composeDaemon(settings: Settings, logger: RecordingLogger, opened
     auth,
     live: daemon.live,
     onMessage: daemon.onMessage,
+    onBypass: daemon.onBypass,
     ownerOf,
     startBackground: (registry: ProviderRegistry | undefined) => {
       providers = registry;

@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import { AgentName } from './ids.ts';
+import { AgentName, DEVICE_NAMES } from './ids.ts';
 
-/** Names of devices, which no folder can have on Windows: a workspace that is carried there must not lose an agent. */
-const NO_DEVICE_NAME = /^(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])$)/;
+const NO_DEVICE_NAME = new RegExp(`^(?!${DEVICE_NAMES}$)`);
 
 /** The name of an agent somebody sets up; what was written under any AgentName stays readable. */
 export const NewAgentName = AgentName.regex(NO_DEVICE_NAME, 'must not be the name of a device on Windows, such as con, nul or com1');

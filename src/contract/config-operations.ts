@@ -24,7 +24,14 @@ export const configOperations = {
       /** Keys that differ in the file and wait for a restart. */
       waiting: z.array(z.string()),
       /** Files of the identity and the configuration at the top of the workspace; sizes in bytes. */
-      files: z.array(z.object({ name: z.string(), size: z.int() })),
+      files: z.array(
+        z.object({
+          name: z.string(),
+          size: z.int(),
+          /** Secrets taken out; null when the file is too large, or cannot be read as what it is. */
+          content: z.string().nullable(),
+        }),
+      ),
     }),
     errors: [],
     source: 'spec/native-runtime',

@@ -117,7 +117,9 @@ export const RuntimeLimits = z.strictObject({
   idleTtlMs: ms(1_000, 86_400_000, 1_200_000).describe('An idle session leaves memory after this'),
   drainTimeoutMs: ms(100, 120_000, 10_000).describe('How long running turns get at shutdown'),
   backoffMs: ms(1, 60_000, 500).describe('First wait before a model call is tried again'),
-  retryAfterMsMax: ms(1, 600_000, 60_000).describe('Longest wait a provider may ask for'),
+  retryAfterMsMax: ms(1, 600_000, 60_000).describe(
+    'Longest wait a provider may ask for; at more the fallback is next at once, or the turn fails with `provider_overloaded`',
+  ),
   outputTokensMax: z.int().min(1).default(8_192).describe('Tokens an answer may have'),
   compactAtShare: z
     .number()

@@ -82,7 +82,8 @@ export const daemonOperations = {
     path: '/api/status',
     tag: 'daemon',
     role: 'readonly',
-    summary: 'Version, paths, sizes and counts of the daemon; those of one agent or project alone when it is named.',
+    summary:
+      'Version, paths, sizes and counts of the daemon; those of one agent (field or header `x-signet-agent-id`) or project alone when it is named.',
     input: z.object({ agentId: AskingAgent, project: z.string().max(4_096).optional() }),
     output: z.object({
       status: z.literal('running'),

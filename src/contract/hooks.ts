@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { CrossAgentMessage } from './cross-agent.ts';
 import { AskingAgent } from './ids.ts';
-import { MemoryFields, RecalledMemory, RecallFilters, Scope } from './memory.ts';
+import { MemoryFields, RecalledMemory, RecallFilters } from './memory.ts';
 import { defineOperation } from './operation.ts';
 
 /** Harness assumed when a client names none. */
@@ -27,7 +27,11 @@ const caller = {
   sessionId: optionalText(512),
   agentId: AskingAgent,
   project: optionalText(4_096),
-  runtimePath: z.enum(['plugin', 'legacy']).optional().catch(undefined),
+  /** Empty is none; any other word is refused, since the claim of a session goes by it. */
+  runtimePath: z
+    .enum(['plugin', 'legacy', ''], { error: 'must be plugin or legacy' })
+    .nullish()
+    .transform((path) => path || undefined),
   /** Which of several sessions under one key is calling; the claim stays until the last of them has ended. */
   holder: optionalText(512),
 };
@@ -178,7 +182,7 @@ export const hookOperations = {
     id: 'hookRecall',
     path: '/api/hooks/recall',
     summary: 'Search memories for a session. Silent under bypass.',
-    input: z.object({ ...RecallFilters, ...caller, scope: Scope.exclude(['archived']).optional() }),
+    input: z.object({ ...RecallFilters, ...caller }),
     output: z.object({
       results: z.array(RecalledMemory),
       memories: z.array(RecalledMemory),
@@ -214,7 +218,14 @@ export const hookOperations = {
     path: '/api/hooks/compaction-complete',
     summary: 'After compaction: the summary becomes a session_summary memory and a node of the temporal graph.',
     input: z.object({ ...caller, ...spoken, summary: z.string().trim().min(1).max(1_000_000) }),
-    output: z.object({ success: z.literal(true), memoryId: z.string().optional(), transcript: KeptTranscript.optional(), bypassed }),
+    output: z.object({
+      success: z.literal(true),
+      memoryId: z.string().optional(),
+      transcript: KeptTranscript.optional(),
+      /** The summary is longer than a memory may otherwise be; it is kept whole all the same. */
+      warning: z.string().optional(),
+      bypassed,
+    }),
     errors: ['session_claimed', 'storage_failed'],
     bodyBytesMax: 64 * 1_048_576,
   }),

@@ -20,6 +20,10 @@ export const AgentName = z
   .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, { error: ({ input }) => AGENT_NAME_RULE + likeName(String(input)) });
 export type AgentName = z.output<typeof AgentName>;
 
+/** Names of devices, which no folder can have on Windows: a workspace that is carried there must not lose an agent. A part of a regular expression. */
+export const DEVICE_NAMES = '(?:con|prn|aux|nul|com[0-9]|lpt[0-9])';
+const DEVICE_NAME = new RegExp(`^${DEVICE_NAMES}$`);
+
 /** Behind a refused name, one that would do: `style-reviewer` for `styleReviewer`. */
 function likeName(text: string): string {
   const words = text.slice(0, AGENT_NAME_CHARS_MAX).replace(/([a-z0-9])([A-Z])/g, '$1-$2');
@@ -28,7 +32,7 @@ function likeName(text: string): string {
     .replace(/[^a-z0-9_-]+/g, '-')
     .replace(/^[-_]+/, '');
   const name = plain.slice(0, AGENT_NAME_CHARS_MAX).replace(/-$/, '');
-  return name === '' ? '' : `; did you mean "${name}"?`;
+  return name === '' ? '' : `; did you mean "${DEVICE_NAME.test(name) ? `${name}-agent` : name}"?`;
 }
 
 /** The agent a call is made for. Shell hooks and existing clients say "none" by an empty text or null. */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AgentName, AskingAgent, Timestamp } from './ids.ts';
 import {
+  Asking,
   ChangedMemory,
   clampedLimit,
   Memory,
@@ -9,9 +10,12 @@ import {
   memoryOperations,
   QUERY_CHARS_MAX,
   REASON_CHARS_MAX,
+  RECALL_LIMIT,
+  RECALL_LIMIT_MAX,
   RecallAnswer,
   RecallFilters,
   Scope,
+  ScopeFilters,
   Since,
   Tags,
 } from './memory.ts';
@@ -65,12 +69,12 @@ const existing = { tag: 'memory', unknownFields: 'ignore' } as const;
 const reading = { ...existing, method: 'GET', role: 'readonly' } as const;
 
 const ListFilters = {
-  agentId: AskingAgent,
+  ...Asking,
   project: z.string().max(4_096).optional(),
   type: z.string().max(64).optional(),
   tags: Tags.optional(),
   who: z.string().max(256).optional(),
-  scope: Scope.exclude(['archived']).optional(),
+  ...ScopeFilters,
   pinned: flag.optional(),
   importance_min: z.coerce.number().min(0).max(1).optional(),
   since: Since.optional(),
@@ -89,7 +93,7 @@ export const memoryLifecycleOperations = {
     id: 'memoryHistory',
     path: '/api/memory/:id/history',
     summary: 'What became of a memory, oldest first: each version with its reason, its author and the contents before and after.',
-    input: z.object({ id: MemoryId, limit: clampedLimit(HISTORY_LIMIT, HISTORY_LIMIT_MAX), agentId: AskingAgent }),
+    input: z.object({ id: MemoryId, limit: clampedLimit(HISTORY_LIMIT, HISTORY_LIMIT_MAX), ...Asking }),
     output: z.object({ memoryId: z.string(), count: z.int(), history: z.array(MemoryHistoryEntry) }),
     errors: ['memory_not_found'],
   }),
@@ -105,7 +109,7 @@ export const memoryLifecycleOperations = {
       reason: z.string().trim().min(1).max(REASON_CHARS_MAX).default('recovered'),
       if_version: z.int().min(1).optional(),
       changed_by: z.string().max(256).optional(),
-      agentId: AskingAgent,
+      ...Asking,
     }),
     output: ChangedMemory.extend({ retentionDays: z.int() }),
     errors: ['memory_not_found', 'memory_not_deleted', 'retention_expired', 'version_conflict', 'duplicate_content_hash'],
@@ -194,6 +198,42 @@ export const memoryLifecycleOperations = {
     }),
     errors: ['storage_failed'],
     source: 'spec/multi-agent',
+  }),
+  similarMemories: defineOperation({
+    ...reading,
+    id: 'similarMemories',
+    path: '/memory/similar',
+    summary: 'Memories like this one, best first: by meaning where there is an embedder, else by words.',
+    input: z.object({ id: MemoryId, k: clampedLimit(RECALL_LIMIT, RECALL_LIMIT_MAX), type: z.string().max(64).optional(), ...Asking }),
+    output: z.object({
+      results: z.array(
+        z.object({
+          ...Memory.pick({ id: true, content: true, type: true, created_at: true }).shape,
+          tags: z.array(z.string()),
+          score: z.number(),
+        }),
+      ),
+    }),
+    errors: ['memory_not_found'],
+  }),
+  memoryTimeline: defineOperation({
+    ...reading,
+    id: 'memoryTimeline',
+    path: '/api/memory/timeline',
+    summary: 'What was remembered today, in the seven days before and in the thirty before those (UTC): how much, and the newest of each.',
+    input: z.object({ limit: clampedLimit(RECALL_LIMIT, RECALL_LIMIT_MAX), ...Asking }),
+    output: z.object({
+      buckets: z.array(
+        z.object({
+          name: z.enum(['today', 'week', 'month']),
+          /** First moment of it; it ends where the one before it begins. */
+          since: z.string(),
+          count: z.int(),
+          memories: z.array(Memory),
+        }),
+      ),
+    }),
+    errors: ['storage_failed'],
   }),
   exportMemories: defineOperation({
     ...reading,

@@ -102,10 +102,23 @@ export const MemoryFields = {
   supersedes: MemoryId.optional(),
 };
 
+const ShownScope = Scope.exclude(['archived'], { error: 'must be global or private; archived memories are not found' });
+
+/** Narrows what a caller may see to one scope; `visibility` is the older word for it. */
+export const ScopeFilters = { scope: ShownScope.optional(), visibility: ShownScope.optional() };
+
+/** On whose behalf a route of the memory API is called. */
+export const Asking = {
+  agentId: AskingAgent,
+  /** `agent:<name>:<rest>` names the agent where agentId does not. */
+  sessionKey: z.string().max(512).optional(),
+};
+
 export const RecallFilters = {
   query: z.string().max(QUERY_CHARS_MAX),
   limit: clampedLimit(RECALL_LIMIT, RECALL_LIMIT_MAX),
-  agentId: AskingAgent,
+  ...Asking,
+  ...ScopeFilters,
   project: z.string().max(4_096).optional(),
   type: z.string().max(64).optional(),
   tags: Tags.optional(),
@@ -167,12 +180,14 @@ export const ChangedMemory = z.object({
   contentChanged: z.boolean().optional(),
 });
 
-/** Lenient towards clients that exist: unknown fields are ignored on every route here. */
+/** Lenient towards clients that exist: unknown fields are ignored, except where it would destroy more than was meant. */
 const existing = { tag: 'memory', unknownFields: 'ignore' } as const;
 
 /** Memories one call may change. */
 export const BATCH_MEMORIES_MAX = 200;
 export const REASON_CHARS_MAX = 2_000;
+/** Settled when a memory is written; refused in a change, whatever it says. */
+const FixedScope = { scope: z.unknown().optional(), visibility: z.unknown().optional() };
 const Reason = z.string().trim().min(1).max(REASON_CHARS_MAX);
 
 export const memoryOperations = {
@@ -214,7 +229,7 @@ export const memoryOperations = {
     path: '/api/memory/:id',
     role: 'readonly',
     summary: 'One memory with its history.',
-    input: z.object({ id: MemoryId, agentId: AskingAgent }),
+    input: z.object({ id: MemoryId, ...Asking }),
     output: Memory.extend({ history: z.array(MemoryHistoryEntry) }),
     errors: ['memory_not_found'],
     source: 'spec/native-runtime',
@@ -234,9 +249,10 @@ export const memoryOperations = {
       importance: z.number().min(0).max(1).optional(),
       tags: Tags.optional(),
       pinned: flag.optional(),
+      ...FixedScope,
       if_version: z.int().min(1).optional(),
       changed_by: z.string().max(256).optional(),
-      agentId: AskingAgent,
+      ...Asking,
     }),
     output: ChangedMemory,
     errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'duplicate_content_hash'],
@@ -254,7 +270,7 @@ export const memoryOperations = {
       reason: Reason,
       force: flag.optional(),
       if_version: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
-      agentId: AskingAgent,
+      ...Asking,
     }),
     output: ChangedMemory,
     errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'memory_pinned'],
@@ -275,13 +291,12 @@ export const memoryOperations = {
       importance: z.number().min(0).max(1).optional(),
       tags: Tags.optional(),
       pinned: flag.optional(),
+      ...FixedScope,
       if_version: z.int().min(1).optional(),
       changed_by: z.string().max(256).optional(),
-      agentId: AskingAgent,
-      patches: z
-        .array(z.looseObject({ id: MemoryId }))
-        .max(BATCH_MEMORIES_MAX)
-        .optional(),
+      ...Asking,
+      /** Each `{id, reason?, if_version?}` with the fields to change, beside these or in `fields`; a wrong one is told in its own result. */
+      patches: z.array(z.unknown()).min(1).max(BATCH_MEMORIES_MAX).optional(),
     }),
     output: z.object({
       total: z.int(),
@@ -292,8 +307,10 @@ export const memoryOperations = {
     errors: ['memory_not_found', 'memory_deleted', 'version_conflict', 'duplicate_content_hash'],
     source: 'spec/native-runtime',
   }),
+  /** It destroys: a filter it does not know is refused, since without it more would be forgotten than was meant. */
   forgetMemory: defineOperation({
     ...existing,
+    unknownFields: 'refuse',
     id: 'forgetMemory',
     method: 'POST',
     path: '/api/memory/forget',
@@ -301,14 +318,21 @@ export const memoryOperations = {
     summary: 'Forget one memory by id, or up to 200 by ids, query or filters: shown first, done with mode execute.',
     input: z.object({
       id: MemoryId.optional(),
-      ids: z.array(MemoryId).max(BATCH_MEMORIES_MAX).optional(),
+      ids: z.array(MemoryId).min(1).max(BATCH_MEMORIES_MAX).optional(),
       query: z.string().max(QUERY_CHARS_MAX).optional(),
       type: z.string().max(64).optional(),
       tags: Tags.optional(),
       who: z.string().max(256).optional(),
       source_type: z.string().max(64).optional(),
+      ...ScopeFilters,
+      project: z.string().max(4_096).optional(),
+      pinned: flag.optional(),
+      importance_min: z.number().min(0).max(1).optional(),
       since: Since.optional(),
       until: Timestamp.optional(),
+      /** Least score of a query, in 0..1; `minScore` is accepted as well. */
+      min_score: z.coerce.number().min(0).max(1).optional(),
+      minScore: z.coerce.number().min(0).max(1).optional(),
       /** Memories that a query or filter may choose. */
       limit: clampedLimit(FORGET_LIMIT, BATCH_MEMORIES_MAX),
       mode: z.enum(['preview', 'execute']).optional(),
@@ -321,7 +345,9 @@ export const memoryOperations = {
       /** Alias of confirm_token. */
       confirmToken: z.string().max(128).optional(),
       changed_by: z.string().max(256).optional(),
-      agentId: AskingAgent,
+      ...Asking,
+      /** Of clients that name their runtime path in every body; means nothing here. */
+      runtimePath: z.string().max(64).optional(),
     }),
     output: z.object({
       mode: z.enum(['preview', 'execute']),

@@ -16,6 +16,12 @@ const ID_FIELDS = ['session', 'sessionId', 'parentId', 'parent', 'resume', 'with
 /** Fields that name a session by the key of its harness. Whom a message goes to is not among them: that may be anybody. */
 const KEY_FIELDS = ['sessionKey', 'session_key', 'sessionId', 'key', 'parentSessionKey', 'fromSessionKey', 'from_session_key'];
 
+/** Operations on a memory of any project, whose session key says no more than which agent asks: it limits them to nothing. */
+const OF_ANY_PROJECT = new Set([
+  ...['getMemory', 'memoryHistory', 'patchMemory', 'modifyMemory', 'deleteMemory', 'recoverMemory'],
+  ...['memoryTimeline', 'similarMemories'],
+]);
+
 /** Flags that widen an operation to all agents and projects, whichever its other fields name. */
 const WIDENING_FIELDS = ['all'];
 /** What a flag may be given as so that it certainly says no; see `flag` of the contract. */
@@ -82,7 +88,7 @@ function narrow(
   const [main] = known;
   if (main !== undefined) {
     if (!known.some((field) => input[field] !== undefined)) input[main] = allowed;
-  } else if (sessionsOf(operation, input).length === 0) {
+  } else if (OF_ANY_PROJECT.has(operation.id) || sessionsOf(operation, input).length === 0) {
     const detail = `the token is for the ${what} ${allowed}, and ${operation.id} is not limited to one; use a token without that limit`;
     throw new AppError('forbidden', { detail });
   }

@@ -215,6 +215,15 @@ export interface ClaimRequest {
   readonly harnessAgentId?: string;
 }
 
+/** A bypass as the registry of the daemon has it from now on. */
+export interface BypassChange {
+  readonly bypassed: boolean;
+  /** Who asked for it. */
+  readonly by: string;
+  /** Is this the key of a session it holds for? */
+  readonly isFor: (sessionKey: string) => boolean;
+}
+
 /**
  * Who runs which session: one live claim a key and agent, CLAIM_TTL_MS from the last hook, kept across restarts.
  * The only place that knows whether a session is bypassed. Keys come without the `session:` prefix.

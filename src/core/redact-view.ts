@@ -36,6 +36,25 @@ export function plainView(output: Uint8Array): View {
   return { bytes: bytes.subarray(0, length), places: places.subarray(0, length), byLine: false };
 }
 
+/** Letters and digits alone, and what is no ASCII: bytes with anything between them are next to each other. */
+export function looseView(output: Uint8Array): View {
+  const bytes = new Uint8Array(output.length);
+  const places = new Uint32Array(output.length);
+  let length = 0;
+  for (let at = 0; at < output.length; at += 1) {
+    if (!isWord(output[at]!)) continue;
+    bytes[length] = LOWER[output[at]!]!;
+    places[length] = at;
+    length += 1;
+  }
+  return { bytes: bytes.subarray(0, length), places: places.subarray(0, length), byLine: false };
+}
+
+/** A needle in the form in which the loose view holds what is searched. */
+export function loosen(bytes: Uint8Array): Uint8Array {
+  return bytes.filter(isWord).map((byte) => LOWER[byte]!);
+}
+
 /** What stands between the offsets and the characters of a dump, as one text; undefined when there is none in the output. */
 export function dumpView(output: Buffer): View | undefined {
   const text = output.toString('latin1');
@@ -68,6 +87,10 @@ export function squeeze(bytes: Uint8Array): Uint8Array {
 
 function isBlank(byte: number): boolean {
   return byte === 0x20 || (byte >= 0x09 && byte <= 0x0d) || byte === GAP;
+}
+
+function isWord(byte: number): boolean {
+  return byte >= 0x80 || (byte >= 0x30 && byte <= 0x39) || (byte >= 0x41 && byte <= 0x5a) || (byte >= 0x61 && byte <= 0x7a);
 }
 
 function dumped(line: string): { readonly from: number; readonly to: number } | undefined {

@@ -1,15 +1,21 @@
 import { Search } from './redact-search.ts';
-import { dumpView, plainView, squeeze } from './redact-view.ts';
+import { dumpView, loosen, looseView, plainView, squeeze } from './redact-view.ts';
 
 /** What stands where a secret stood. @source spec/mcp-server, "secret_exec" */
 export const REDACTED_SECRET = '[REDACTED]';
 /** Encodings shorter than this would be found everywhere; unit: bytes. */
 const NEEDLE_BYTES_MIN = 4;
+/** Without what stands between them so few letters and digits would be found everywhere; unit: bytes. */
+const LOOSE_BYTES_MIN = 8;
 /** A line of a secret of many lines is looked for by itself from here on; unit: characters. */
 const LINE_CHARS_MIN = 8;
 /** For each byte of a form. */
 const MAKING_STEPS = 4;
 const NEWLINE = 0x0a;
+/** @source RFC 4648, 6 */
+const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
+/** What `escape()` of JavaScript leaves as it is. */
+const ESCAPE_PLAIN = /[^\w@*+./-]/g;
 
 /** After so much work others may run; about a millisecond; unit: comparisons. */
 const SLICE_STEPS = 262_144;
@@ -27,8 +33,8 @@ export interface Redactor {
 }
 
 /**
- * Finds the values as they are, in base64 (all three alignments, both alphabets), hex, URL-encoded, JSON-escaped, HTML-escaped, as `\x63\x61`,
- * each of these backwards, and in what `xxd`, `hexdump -C`, `od -c` and `od -t x1` make of it.
+ * Finds the values as they are, in base64 (all three alignments, both alphabets), base32, hex (also of UTF-16), URL-encoded, JSON-escaped, HTML-escaped, as `\x63\x61`,
+ * as hex with anything between its bytes (`63:61`, `0x63;0x61`), each of these backwards, and in what `xxd`, `hexdump -C`, `od -c` and `od -t x1` make of it.
  * Whitespace and case do not matter: `base64` and `fold` break lines, `echo $KEY` joins them.
  * Not found is what a program turns into anything else, such as a compressed or encrypted form.
  */
@@ -50,14 +56,18 @@ export function createRedactor(values: readonly string[]): Redactor {
 
 /** Yields between slices how many comparisons were made in the last. */
 function* redactStepwise(values: readonly string[], output: Buffer, isCut: boolean): Generator<number, string> {
-  const searches = [plainView(output), dumpView(output)].filter((view) => view !== undefined).map((view) => new Search(view));
+  const [plain, loose] = [new Search(plainView(output)), new Search(looseView(output))];
+  const dump = [dumpView(output)].filter((view) => view !== undefined).map((view) => new Search(view));
+  const searches = [plain, loose, ...dump];
+  const places = { exact: [plain, ...dump], loose: [loose], any: [loose, ...dump] };
   let done = 0;
   let made = 0;
-  for (const needle of output.length === 0 ? [] : needlesOf(values)) {
-    if (needle.length < NEEDLE_BYTES_MIN) continue;
+  for (const { needle, place } of output.length === 0 ? [] : needlesOf(values)) {
+    const bytesMin = place === 'exact' ? NEEDLE_BYTES_MIN : LOOSE_BYTES_MIN;
+    if (needle.length < bytesMin) continue;
     // To make it took a few steps as well.
     made += needle.length * MAKING_STEPS;
-    for (const search of searches) search.find(needle, isCut ? NEEDLE_BYTES_MIN : undefined);
+    for (const search of places[place]) search.find(needle, isCut ? bytesMin : undefined);
     const steps = made + searches.reduce((sum, search) => sum + search.steps, 0) - done;
     if (steps < SLICE_STEPS) continue;
     done += steps;
@@ -71,26 +81,44 @@ function* redactStepwise(values: readonly string[], output: Buffer, isCut: boole
   );
 }
 
+interface Needle {
+  readonly needle: Uint8Array;
+  /** As it is; with anything between its letters and digits; or both, in the text and in dumps. */
+  readonly place: 'exact' | 'loose' | 'any';
+}
+
 /** One after the other: all forms of a long secret together would take much time and memory. */
-function* needlesOf(values: readonly string[]): Generator<Uint8Array> {
+function* needlesOf(values: readonly string[]): Generator<Needle> {
   for (const text of new Set(values.flatMap(partsOf))) {
     const seen = new Set<string>();
     for (const form of formsOf(text)) {
       if (seen.has(form)) continue;
       seen.add(form);
       const bytes = Buffer.from(form);
-      yield squeeze(bytes);
+      yield exactly(bytes);
       // Both kinds of backwards: by character as `rev` does it, and by byte.
-      yield squeeze(Buffer.from(reversed(form)));
-      if (bytes.length > form.length) yield squeeze(bytes.reverse());
+      yield exactly(Buffer.from(reversed(form)));
+      if (bytes.length > form.length) yield exactly(bytes.reverse());
+    }
+    for (const form of looseForms(text)) {
+      yield { needle: loosen(Buffer.from(form)), place: 'loose' };
+      yield { needle: loosen(Buffer.from(reversed(form))), place: 'loose' };
     }
   }
+}
+
+/** What has letters and digits alone is found with anything between them as well. */
+function exactly(bytes: Uint8Array): Needle {
+  const needle = squeeze(bytes);
+  return { needle, place: needle.length >= LOOSE_BYTES_MIN && loosen(needle).length === needle.length ? 'any' : 'exact' };
 }
 
 function* formsOf(text: string): Generator<string> {
   yield text;
   yield* encodedForms(text);
   yield* encodedForms(reversed(text));
+  yield* hexOfUtf16(text);
+  for (const before of [0, 1, 2, 3, 4]) yield base32Within(Buffer.from(text), before);
   yield* escapedForms(text);
 }
 
@@ -109,12 +137,37 @@ function* encodedForms(text: string): Generator<string> {
   yield bytes.toString('hex');
 }
 
+function hexOfUtf16(text: string): string[] {
+  const little = Buffer.from(text, 'utf16le');
+  // Without the last zero it stands in both orders of the bytes.
+  if (!/[^\0-\xff]/.test(text)) return [little.toString('hex').slice(0, -2)];
+  return [little.toString('hex'), Buffer.from(little).swap16().toString('hex')];
+}
+
+/** What anything may stand between: a program chooses `0x43;0x61`, `\x43\x61`, `&#x43;&#x61;` or `C.a`. */
+function looseForms(text: string): string[] {
+  const hex = Buffer.from(text).toString('hex');
+  return [text, hex.replace(/../g, '0x$&'), hex.replace(/../g, 'x$&')];
+}
+
 /** The characters that only these bytes decide, when so many other bytes stand before them in what was encoded. */
 function base64Within(bytes: Buffer, before: number): string {
   const bits = 8 * (before + bytes.length);
   return Buffer.concat([Buffer.alloc(before), bytes])
     .toString('base64')
     .slice(Math.ceil((8 * before) / 6), Math.floor(bits / 6));
+}
+
+/** The same in base32, of five bits a character. */
+function base32Within(bytes: Buffer, before: number): string {
+  let form = '';
+  let bits = 0;
+  let held = 0;
+  for (const byte of [...new Uint8Array(before), ...bytes]) {
+    held = ((held << 8) | byte) & 0xfff;
+    for (bits += 8; bits >= 5; bits -= 5) form += BASE32[(held >>> (bits - 5)) & 31];
+  }
+  return form.slice(Math.ceil((8 * before) / 5));
 }
 
 function* escapedForms(text: string): Generator<string> {
@@ -125,17 +178,20 @@ function* escapedForms(text: string): Generator<string> {
   const strict = url.replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16)}`);
   const form = strict.replaceAll('%20', '+');
   yield* [url, strict, form, form.replaceAll('~', '%7e'), url.replaceAll('%2F', '/'), encodeURI(text.toWellFormed())];
-  // Every byte of it, as some programs do, and the ways shells write a word.
-  const hex = Buffer.from(text).toString('hex');
-  yield hex.replace(/../g, '%$&');
-  yield hex.replace(/../g, '\\x$&');
-  yield hex.replace(/../g, '0x$&,').slice(0, -1);
+  yield text.replace(ESCAPE_PLAIN, escaped);
   const html = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
   const quoted = html.replaceAll('"', '&quot;');
   yield* [html, quoted];
   for (const quote of ['&#39;', '&#x27;', '&apos;']) yield quoted.replaceAll("'", quote);
+  // The ways shells write a word.
   yield text.replaceAll("'", "'\\''");
   yield text.replace(/[^\w@%+=:,./-]/g, '\\$&');
+}
+
+/** As `escape()` of JavaScript writes a character. */
+function escaped(unit: string): string {
+  const code = unit.charCodeAt(0).toString(16);
+  return code.length > 2 ? `%u${code.padStart(4, '0')}` : `%${code.padStart(2, '0')}`;
 }
 
 function reversed(text: string): string {

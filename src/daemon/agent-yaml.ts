@@ -7,6 +7,7 @@ import { unknownSkills } from '../core/agent-skills.ts';
 import { AppError } from '../core/errors.ts';
 import { skillPool } from './agent-skills.ts';
 import { keysAt, nearestKey } from './agent-yaml-keys.ts';
+import { strangeProviders } from './agent-yaml-providers.ts';
 import { isSchedule, NO_SCHEDULES, strangersIn, workflowFaults } from './agent-yaml-workflows.ts';
 
 /** Looked for in this order; the first one counts. */
@@ -74,7 +75,9 @@ export function checkAgentYaml(folder: string, name: string, text: string): Pick
     ...repeatedNames(source, checked.data),
     ...(pool === undefined ? [] : unknown),
     ...strangeBindings(source, checked.data),
-    ...workflowFaults(folder, value, checked.data).map(({ path, text }) => finding(source, path, text)),
+    ...[...workflowFaults(folder, value, checked.data), ...strangeProviders(checked.data)].map(({ path, text }) =>
+      finding(source, path, text),
+    ),
   ];
   if (findings.length > 0) throw invalid(inOrder(findings));
   const warnings = source.document.warnings.map((warning) => `${at(source, warning.pos[0])} ${firstLine(warning.message)}`);

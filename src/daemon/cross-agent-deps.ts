@@ -5,7 +5,7 @@ import type { MessageReader, MessageStore, PresenceStore } from '../core/cross-a
 import type { Logger } from '../core/logger.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import type { PeerNews } from './cross-agent-news.ts';
-import { agentOf, agentOfKey, plainKey } from './hook-session.ts';
+import { askingAgent, plainKey } from './hook-session.ts';
 
 export interface PeerDeps {
   readonly presence: PresenceStore;
@@ -24,7 +24,7 @@ export async function readerOf(
   context: RequestContext,
 ): Promise<MessageReader> {
   const sessionKey = named.sessionKey === undefined ? undefined : plainKey(named.sessionKey);
-  const said = agentOf(named.agentId, context) ?? agentOfKey(sessionKey);
+  const said = askingAgent(named, context);
   if (said !== undefined || sessionKey === undefined) return { agentId: said ?? DEFAULT_AGENT, sessionKey };
   return { agentId: (await presence.find(sessionKey))?.agentId ?? DEFAULT_AGENT, sessionKey };
 }

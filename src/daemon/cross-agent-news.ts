@@ -38,6 +38,7 @@ export function createPeerNews(plainKey: (key: string) => string = (key) => key)
 function isFor(message: CrossAgentMessage, session: Parameters<SentMessage['isFor']>[0]): boolean {
   const { agentId, sessionKey } = session;
   if (message.fromSessionKey === sessionKey) return false;
+  if (message.broadcast && message.fromSessionKey === undefined && message.fromAgentId === agentId) return false;
   return (
     message.broadcast || (message.toAgentId === agentId && (message.toSessionKey === undefined || message.toSessionKey === sessionKey))
   );

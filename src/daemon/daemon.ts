@@ -10,6 +10,7 @@ import type { Embedder } from '../core/embedder.ts';
 import type { ModelFor } from '../core/job.ts';
 import { createLogBook, type LogBook, recordingLogger } from '../core/log-book.ts';
 import type { Logger } from '../core/logger.ts';
+import type { BypassChange } from '../core/memory-store.ts';
 import type { TokenBook } from '../core/token.ts';
 import type { SseHandler } from '../http/server.ts';
 import { type OpenedMemoryStores, openMemoryStores } from '../store/memory-store.ts';
@@ -58,6 +59,8 @@ export interface Daemon {
   presenceOf(key: string): Promise<Presence | undefined>;
   /** Tells of each message between agents when it is stored; one listener. */
   onMessage(listener: (sent: SentMessage) => void): void;
+  /** Tells of each bypass that is switched by its own operation, and waits for the one listener, which must not reject. */
+  onBypass(listener: (change: BypassChange) => Promise<void>): void;
   /** Begin with the background work: until then it is only queued. */
   startBackground(): void;
   /** Background work that runs is put back into its queue. Call before `close`. */
@@ -88,8 +91,10 @@ export function openDaemon(options: DaemonOptions): Daemon {
   const { memories } = meaning;
   const background = createBackground({ ...stores, memories, folder, config, clock, log, modelFor: options.modelFor ?? (() => undefined) });
   const peers = { presence: stores.presence, messages: stores.messages(() => config.crossAgent), news: createPeerNews(plainKey) };
+  let bypassTold: (change: BypassChange) => Promise<void> = async () => {};
   const handlers = createDaemonHandlers({
     ...stores,
+    tellBypass: (change) => bypassTold(change),
     ...peers,
     background,
     live,
@@ -115,6 +120,9 @@ export function openDaemon(options: DaemonOptions): Daemon {
     live,
     presenceOf: (key) => stores.presence.find(plainKey(key)),
     onMessage: (listener) => peers.news.onSent(listener),
+    onBypass: (listener) => {
+      bypassTold = listener;
+    },
     startBackground() {
       background.start();
       upkeep.start();

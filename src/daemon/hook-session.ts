@@ -181,3 +181,14 @@ export function agentOf(agentId: string | undefined, context: RequestContext): s
   if (named === undefined || AgentName.safeParse(named).success) return named;
   throw new AppError('invalid_request', { detail: `x-signet-agent-id: ${JSON.stringify(named)} is no agent name` });
 }
+
+interface Asking {
+  readonly agentId?: string | undefined;
+  readonly sessionKey?: string | undefined;
+}
+
+/** The same where a call may carry a session key: one that names its agent does so where nothing else does. */
+export function askingAgent(asking: Asking, context: RequestContext): string | undefined {
+  const { sessionKey } = asking;
+  return agentOf(asking.agentId, context) ?? agentOfKey(sessionKey === undefined ? undefined : plainKey(sessionKey));
+}

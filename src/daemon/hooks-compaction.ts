@@ -1,4 +1,5 @@
 import type { hookOperations } from '../contract/hooks.ts';
+import { MEMORY_CHARS_MAX } from '../contract/memory.ts';
 import { ownerOf } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import { redactSecrets } from '../core/transcript-redact.ts';
@@ -48,6 +49,10 @@ async function prepareSummary(deps: HookDeps, { reader, project }: HookSession, 
   return { summaryPrompt, guidelines, instructions: summaryPrompt };
 }
 
+function tooLong(chars: number): string {
+  return `the summary has ${chars} characters, a memory at most ${MEMORY_CHARS_MAX}: it is kept whole; injects show parts of it`;
+}
+
 /** The summary belongs to its agent alone; without one it is global like everything such a session writes. */
 async function keepSummary(deps: HookDeps, session: HookSession, input: HookInput<'hookCompactionComplete'>) {
   const { reader, line } = session;
@@ -73,5 +78,6 @@ async function keepSummary(deps: HookDeps, session: HookSession, input: HookInpu
   if (line) await deps.sessions.compacted(line, summary);
   await deps.lineage.compacted(ownerOf(reader), { sessionKey: session.key, content: summary, memoryId: memory.id, harness, project });
   const asked = transcript !== undefined || transcriptPath !== undefined;
-  return { success: true as const, memoryId: memory.id, ...(asked && 'total' in kept ? { transcript: kept } : {}) };
+  const warning = summary.length > MEMORY_CHARS_MAX ? { warning: tooLong(summary.length) } : {};
+  return { success: true as const, memoryId: memory.id, ...(asked && 'total' in kept ? { transcript: kept } : {}), ...warning };
 }

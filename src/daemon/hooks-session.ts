@@ -87,7 +87,7 @@ async function startSession(deps: HookDeps, session: HookSession, input: HookInp
   const inject = cutText(packSections(sections, maxInjectChars), maxInjectChars);
   const { name, description } = identity;
   return {
-    ...(includeIdentity ? { identity: { name: name ?? '', ...(description === undefined ? {} : { description }) } } : {}),
+    identity: { name: name ?? '', ...(description === undefined ? {} : { description }) },
     memories: shown.map(hookMemory),
     ...(recentContext === undefined ? {} : { recentContext }),
     inject,

@@ -2,11 +2,13 @@ import { createHash } from 'node:crypto';
 import { BATCH_MEMORIES_MAX, type memoryOperations, RECALL_LIMIT_MAX } from '../contract/memory.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import { AppError } from '../core/errors.ts';
-import type { MemoryStore, Reader } from '../core/memory-store.ts';
+import type { MemoryFilter, MemoryStore, Reader } from '../core/memory-store.ts';
+import { tagList } from '../core/memory-type.ts';
 import type { RequestContext } from '../core/operation-call.ts';
+import { admitsOf } from '../core/recall/filter.ts';
 import { noteOf, refuseForceOfPipeline } from './memory-actor.ts';
 import { memoryFilter } from './memory-input.ts';
-import { type Item, itemOf, missing, settled } from './memory-item.ts';
+import { type Item, itemOf, refused, settled } from './memory-item.ts';
 
 /** More memories than this are forgotten only with the token of a preview. */
 const UNCONFIRMED_MAX = 25;
@@ -27,13 +29,13 @@ export async function forgetMemories(memories: MemoryStore, reader: Reader, inpu
   refuseForceOfPipeline(input.force, context);
   const isSingle = input.id !== undefined && input.ids === undefined;
   if (!isSingle && input.if_version !== undefined) {
-    throw missing('if_version', 'if_version is taken for a single id; of several, each has a version of its own');
+    throw refused('if_version', 'if_version is taken for a single id; of several, each has a version of its own');
   }
   const mode = input.mode ?? (isSingle ? 'execute' : 'preview');
   const chosen = await choose(memories, reader, input);
   if (mode === 'preview') return preview(memories, reader, chosen);
   const ids = chosen.map(({ id }) => id);
-  if (input.reason === undefined) throw missing('reason', 'reason is required');
+  if (input.reason === undefined) throw refused('reason', 'reason is required');
   const note = { ...noteOf({ ...input, reason: input.reason }, context), force: input.force };
   if (isSingle) return forgotten([itemOf(await memories.forget(reader, input.id!, note))]);
   requireConfirmation(ids, input.confirm_token ?? input.confirmToken);
@@ -42,16 +44,32 @@ export async function forgetMemories(memories: MemoryStore, reader: Reader, inpu
   return forgotten(results);
 }
 
+const FILTERS = [
+  'type',
+  'tags',
+  'who',
+  'source_type',
+  'scope',
+  'visibility',
+  'project',
+  'pinned',
+  'importance_min',
+  'since',
+  'until',
+] as const;
+
 /** In the order given or found, each once. */
 async function choose(memories: MemoryStore, reader: Reader, input: Input): Promise<Chosen[]> {
   const named = [...(input.id === undefined ? [] : [input.id]), ...(input.ids ?? [])];
-  if (named.length > 0) return [...new Set(named)].slice(0, BATCH_MEMORIES_MAX).map((id) => ({ id, score: 1 }));
-  const filters = [input.type, input.who, input.source_type, input.since, input.until, input.tags ?? undefined];
-  const { query } = input;
-  if (!query?.trim() && filters.every((filter) => filter === undefined)) {
-    throw missing('ids', 'id, ids[], query or a filter (type, tags, who, source_type, since, until) is required');
+  const filters = FILTERS.filter((name) => (name === 'tags' ? tagList(input.tags).length > 0 : input[name] !== undefined));
+  const { query, project } = input;
+  const filter = memoryFilter(input, { project });
+  if (named.length > 0) {
+    const ids = [...new Set(named)].slice(0, BATCH_MEMORIES_MAX);
+    if (filters.length > 0) await requireFitting(memories, reader, ids, filter);
+    return ids.map((id) => ({ id, score: 1 }));
   }
-  const filter = memoryFilter(input, {});
+  if (!query?.trim() && filters.length === 0) throw refused('ids', `id, ids[], query or a filter (${FILTERS.join(', ')}) is required`);
   if (!query?.trim()) {
     const { memories: listed } = await memories.list(reader, { filter, limit: input.limit, offset: 0 });
     return listed.map(({ id }) => ({ id, score: 1 }));
@@ -59,10 +77,23 @@ async function choose(memories: MemoryStore, reader: Reader, input: Input): Prom
   const { results } = await memories.recall(reader, {
     text: query,
     limit: Math.min(input.limit, RECALL_LIMIT_MAX),
+    scoreMin: input.min_score ?? input.minScore,
     wordsOnly: true,
     filter,
   });
   return results.map(({ id, score }) => ({ id, score }));
+}
+
+/** Of ids and filters both must hold, or nothing is forgotten. What nobody is left to know of may be of any project. */
+async function requireFitting(memories: MemoryStore, reader: Reader, ids: readonly string[], filter: MemoryFilter): Promise<void> {
+  const fits = admitsOf(filter);
+  for (const id of ids) {
+    const memory = await memories.get(reader, id);
+    const isFitting = memory
+      ? !fits || fits({ ...memory, sourceType: memory.source_type, createdAtMs: Date.parse(memory.created_at) })
+      : filter.project === undefined;
+    if (!isFitting) throw new AppError('memory_not_found', { detail: `no memory ${id} that fits the filters beside the ids` });
+  }
 }
 
 async function preview(memories: MemoryStore, reader: Reader, chosen: readonly Chosen[]) {

@@ -2,6 +2,7 @@ import type { Scope } from '../contract/memory.ts';
 import { AppError } from '../core/errors.ts';
 import { type MemoryDraft, type MemoryFilter, type MemoryStore, ownerOf, type Reader, type RecallQuery } from '../core/memory-store.ts';
 import { inferType, readPrefixes, tagList } from '../core/memory-type.ts';
+import { refused } from './memory-item.ts';
 
 /** Importance of a memory whose writer did not say. */
 export const IMPORTANCE_DEFAULT = 0.5;
@@ -54,18 +55,17 @@ export async function requireSuperseded(memories: MemoryStore, reader: Reader, i
 }
 
 function scopeToWrite(reader: Reader, fields: WriteFields): MemoryDraft['scope'] {
-  const { scope, visibility } = fields;
-  const refuse = (name: string, detail: string): never => {
-    throw new AppError('invalid_request', { detail, errors: [{ pointer: `/${name}`, detail }] });
-  };
-  if (scope !== undefined && visibility !== undefined && scope !== visibility) {
-    return refuse('visibility', `scope "${scope}" and visibility "${visibility}" mean the same field; send one`);
-  }
-  const name = scope === undefined ? 'visibility' : 'scope';
-  const wanted = scope ?? visibility ?? 'global';
-  if (wanted === 'archived') return refuse(name, 'a memory is archived with its agent; write it as global or private');
-  if (wanted === 'private' && reader.agentId === null) return refuse(name, 'a private memory needs the agentId it belongs to');
+  const wanted = namedScope(fields) ?? 'global';
+  const name = fields.scope === undefined ? 'visibility' : 'scope';
+  if (wanted === 'archived') throw refused(name, 'a memory is archived with its agent; write it as global or private');
+  if (wanted === 'private' && reader.agentId === null) throw refused(name, 'a private memory needs the agentId it belongs to');
   return wanted;
+}
+
+/** One field under two names. @throws AppError invalid_request when they disagree */
+function namedScope<T extends Scope>({ scope, visibility }: { readonly scope?: T; readonly visibility?: T }): T | undefined {
+  if (scope === undefined || visibility === undefined || scope === visibility) return scope ?? visibility;
+  throw refused('visibility', `scope "${scope}" and visibility "${visibility}" mean the same field; send one`);
 }
 
 export interface RecallFields {
@@ -74,6 +74,7 @@ export interface RecallFields {
   readonly project?: string;
   readonly type?: string;
   readonly scope?: MemoryFilter['scope'];
+  readonly visibility?: MemoryFilter['scope'];
   readonly tags?: string[] | string | null;
   readonly who?: string;
   readonly pinned?: boolean;
@@ -92,7 +93,7 @@ export function memoryFilter(fields: FilterFields, project: Pick<MemoryFilter, '
   return {
     ...project,
     type: fields.type,
-    scope: fields.scope,
+    scope: namedScope(fields),
     tags: tagList(fields.tags),
     who: fields.who,
     sourceType: fields.source_type,

@@ -19,6 +19,7 @@ export async function settled(id: string, run: () => Promise<Item>): Promise<Ite
   }
 }
 
-export function missing(field: string, detail: string): AppError {
+/** A field that is missing, or that cannot be what it is. */
+export function refused(field: string, detail: string): AppError {
   return new AppError('invalid_request', { detail, errors: [{ pointer: `/${field}`, detail }] });
 }

@@ -1,17 +1,28 @@
-import { RECALL_LIMIT } from '../contract/memory.ts';
+import { QUERY_CHARS_MAX, RECALL_LIMIT } from '../contract/memory.ts';
 import { type memoryLifecycleOperations, RETENTION_DAYS } from '../contract/memory-lifecycle.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
 import { type MemoryStore, ownerOf, type SessionStore, scopeOf } from '../core/memory-store.ts';
 import type { MemoryTransfer } from '../core/memory-transfer.ts';
+import { tagList } from '../core/memory-type.ts';
 import type { Handlers } from '../core/operation-call.ts';
-import { agentOf, plainKey } from './hook-session.ts';
+import { askingAgent, plainKey } from './hook-session.ts';
 import { noteOf } from './memory-actor.ts';
 import { type RememberDeps, rememberMemory } from './memory-handlers.ts';
 import { memoryFilter, recallQuery } from './memory-input.ts';
 
+const DAY_MS = 86_400_000;
+/** Days before today's beginning at which each part begins. */
+const TIMELINE = [
+  { name: 'today', days: 0 },
+  { name: 'week', days: 7 },
+  { name: 'month', days: 37 },
+] as const;
+
 export interface MemoryLifecycleDeps extends RememberDeps {
   readonly sessions: SessionStore;
   readonly transfer: MemoryTransfer;
+  readonly clock: Clock;
 }
 
 /** History, recovery, ratings, lists, older forms of the search, export and import. */
@@ -19,38 +30,41 @@ export function createMemoryLifecycleHandlers({
   memories,
   sessions,
   transfer,
+  clock,
   warnOf,
 }: MemoryLifecycleDeps): Handlers<typeof memoryLifecycleOperations> {
   return {
     saveMemory: (input, context) => rememberMemory({ memories, ...(warnOf ? { warnOf } : {}) }, input, context),
     memoryHistory: async (input, context) => {
-      const reader = scopeOf(agentOf(input.agentId, context));
+      const reader = scopeOf(askingAgent(input, context));
       if (!(await memories.get(reader, input.id)))
         throw new AppError('memory_not_found', { detail: `no memory ${input.id} that this caller may see` });
       const history = await memories.history(reader, input.id, input.limit);
       return { memoryId: input.id, count: history.length, history };
     },
     recoverMemory: async (input, context) => {
-      const recovered = await memories.recover(scopeOf(agentOf(input.agentId, context)), input.id, noteOf(input, context));
+      const recovered = await memories.recover(scopeOf(askingAgent(input, context)), input.id, noteOf(input, context));
       return { ...recovered, success: true, retentionDays: RETENTION_DAYS };
     },
     memoryFeedback: async (input, context) => {
-      const reader = scopeOf(agentOf(input.agentId, context));
-      const line = { agentId: ownerOf(reader), sessionKey: plainKey(input.sessionKey || input.session_key || '') };
+      const sessionKey = plainKey(input.sessionKey || input.session_key || '');
+      const reader = scopeOf(askingAgent({ agentId: input.agentId, sessionKey }, context));
+      const line = { agentId: ownerOf(reader), sessionKey };
       const recorded = await sessions.feedback(reader, line, input.feedback ?? input.ratings ?? {});
       return { ok: true, success: true, recorded };
     },
     listMemories: async (input, context) => {
       const { limit, offset, forgotten } = input;
       const filter = memoryFilter(input, { project: input.project });
-      const page = await memories.list(scopeOf(agentOf(input.agentId, context)), { filter, limit, offset, forgotten });
+      const page = await memories.list(scopeOf(askingAgent(input, context)), { filter, limit, offset, forgotten });
       const next = offset + page.memories.length;
       const stats = { total: page.total, withEmbeddings: page.embedded, critical: page.critical };
       return { memories: page.memories, total: page.total, next: next < page.total && page.memories.length > 0 ? next : null, stats };
     },
     ...createSearchHandlers(memories),
+    ...createLookHandlers(memories, clock),
     exportMemories: async (input, context) => {
-      const reader = input.all ? null : scopeOf(agentOf(input.agentId, context));
+      const reader = input.all ? null : scopeOf(askingAgent(input, context));
       const { records, next } = await transfer.exportPage(reader, input.after, input.limit);
       const header = input.after === 0 ? [{ format: 'signet-memories', version: 1 }] : [];
       const lines = [...header, ...records, next === undefined ? { end: true } : { next }];
@@ -63,19 +77,59 @@ export function createMemoryLifecycleHandlers({
   };
 }
 
+type LookHandlers = Pick<Handlers<typeof memoryLifecycleOperations>, 'similarMemories' | 'memoryTimeline'>;
+
+function createLookHandlers(memories: MemoryStore, clock: Clock): LookHandlers {
+  return {
+    similarMemories: async (input, context) => {
+      const reader = scopeOf(askingAgent(input, context));
+      const memory = await memories.get(reader, input.id);
+      if (!memory) throw new AppError('memory_not_found', { detail: `no memory ${input.id} that this caller may see` });
+      const filter = memoryFilter({ type: input.type }, {});
+      const text = memory.content.slice(0, QUERY_CHARS_MAX);
+      const { results } = await memories.recall(reader, { text, limit: input.k + 1, filter });
+      const others = results.filter(({ id }) => id !== memory.id).slice(0, input.k);
+      return {
+        results: others.map(({ id, content, type, tags, score, created_at }) => ({
+          id,
+          content,
+          type,
+          tags: tagList(tags),
+          score,
+          created_at,
+        })),
+      };
+    },
+    memoryTimeline: async (input, context) => {
+      const reader = scopeOf(askingAgent(input, context));
+      const nowMs = clock.now();
+      const todayMs = nowMs - (nowMs % DAY_MS);
+      let untilMs: number | undefined;
+      const buckets: Awaited<ReturnType<LookHandlers['memoryTimeline']>>['buckets'] = [];
+      for (const { name, days } of TIMELINE) {
+        const sinceMs = todayMs - days * DAY_MS;
+        const page = await memories.list(reader, { filter: { sinceMs, untilMs }, limit: input.limit, offset: 0 });
+        buckets.push({ name, since: isoTime(sinceMs), count: page.total, memories: page.memories });
+        untilMs = sinceMs - 1;
+      }
+      return { buckets };
+    },
+  };
+}
+
 type SearchHandlers = Pick<Handlers<typeof memoryLifecycleOperations>, 'searchMemories' | 'searchMemoriesLegacy'>;
 
 function createSearchHandlers(memories: MemoryStore): SearchHandlers {
   return {
     searchMemories: async (input, context) => {
       const query = input.q ?? input.query ?? '';
-      const reader = scopeOf(agentOf(input.agentId, context));
+      const reader = scopeOf(askingAgent(input, context));
       const found = await memories.recall(reader, recallQuery({ ...input, query }, { project: input.project }));
       const { results, method, degraded, strong } = found;
       return { results, count: results.length, query, method, ...(degraded ? { degraded } : {}), strong };
     },
     searchMemoriesLegacy: async (input, context) => {
-      const reader = scopeOf(agentOf(input.agentId, context));
+      const reader = scopeOf(askingAgent(input, context));
       const project = { project: input.project };
       const filter = memoryFilter(input, project);
       if (input.distinct === 'who') return { values: await memories.authors(reader, filter) };

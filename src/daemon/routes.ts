@@ -18,7 +18,7 @@ import { createLogHandlers } from './log-handlers.ts';
 import { createMemoryHandlers } from './memory-handlers.ts';
 import { createMemoryLifecycleHandlers, type MemoryLifecycleDeps } from './memory-lifecycle-handlers.ts';
 import { createSecretHandlers, type SecretDeps } from './secret-handlers.ts';
-import { createSessionHandlers } from './session-handlers.ts';
+import { createSessionHandlers, type SessionDeps } from './session-handlers.ts';
 import { createStatusHandlers, type StatusDeps } from './status-handlers.ts';
 import { createTokenHandlers, type TokenDeps } from './token-handlers.ts';
 import { createWorkflowConfig } from './workflow-config.ts';
@@ -33,6 +33,7 @@ export interface DaemonDeps
     ConfigDeps,
     AgentDeps,
     SecretDeps,
+    SessionDeps,
     TokenDeps,
     DocumentDeps,
     PeerDeps {

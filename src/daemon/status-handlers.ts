@@ -9,6 +9,7 @@ import { scopeOf } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import type { LoadedAgentYaml } from './agent-yaml.ts';
 import { type LiveConfig, problemsOf } from './config-live.ts';
+import { agentOf } from './hook-session.ts';
 import type { Meaning } from './memory-meaning.ts';
 
 /** What only the composition knows. Read at each call, so a getter may answer what is known later, such as the bound port. */
@@ -48,7 +49,8 @@ export function createStatusHandlers(deps: StatusDeps): StatusHandlers {
       const status = db ? 'healthy' : 'degraded';
       return { status, uptime: uptime(), pid: process.pid, version, port, agentsDir: deps.folder, db, shuttingDown };
     },
-    daemonStatus: async ({ agentId, project }) => {
+    daemonStatus: async ({ agentId: named, project }, context) => {
+      const agentId = agentOf(named, context);
       const counts = agentId === undefined && project === undefined ? await countAll(deps) : await countFor(deps, { agentId, project });
       return {
         status: 'running',

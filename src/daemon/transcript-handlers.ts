@@ -6,7 +6,7 @@ import type { Handlers, RequestContext } from '../core/operation-call.ts';
 import type { KeptTurn } from '../core/transcript.ts';
 import type { ContinuityStore } from '../core/transcript-continuity.ts';
 import { redactSecrets } from '../core/transcript-redact.ts';
-import { agentOf, agentOfKey, plainKey } from './hook-session.ts';
+import { agentOf, askingAgent, plainKey } from './hook-session.ts';
 import type { JobDeps } from './job-deps.ts';
 
 /** Ratings of one key that are shown. */
@@ -104,7 +104,7 @@ async function withTurns(deps: JobDeps, agentId: string, source: { sessionKey: s
 
 function lineOf(key: string, agentId: string | undefined, context: RequestContext): SessionLine {
   const sessionKey = plainKey(key);
-  return { agentId: ownerOf(scopeOf(agentOf(agentId, context) ?? agentOfKey(sessionKey))), sessionKey };
+  return { agentId: ownerOf(scopeOf(askingAgent({ agentId, sessionKey }, context))), sessionKey };
 }
 
 function storedTurn({ number, role, content, at }: KeptTurn): StoredTurn {

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { AppError } from '../core/errors.ts';
 
 /** Deepest nesting of arrays and objects in a body; deeper ones could exhaust the stack of whoever walks them. */
@@ -5,17 +6,25 @@ export const JSON_DEPTH_MAX = 128;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
+/** Only these texts can hold half of a surrogate pair; in UTF-8 itself there is none. */
+const HALF_HINT = /\\u[dD][89a-fA-F]/;
 /** Only these texts can hold a poisoned key; an escaped underscore or letter starts with \u00. */
 const POISON_HINT = /__proto__|constructor|\\u00/;
 
+/** What becomes of half a character, as a client leaves it that cuts a text in the middle of an emoji: refused by name, or U+FFFD. */
+export type Halves = 'refuse' | 'replace';
+
 /**
- * Parse the text of a request body.
+ * Parse the bytes of a request body, which are UTF-8.
  *
  * @returns undefined for an empty body
- * @throws AppError `invalid_json` with the position, for broken text, nesting beyond JSON_DEPTH_MAX, and keys that would reach a prototype
+ * @throws AppError `invalid_json` with the position, for bytes that are no UTF-8, broken text, nesting beyond JSON_DEPTH_MAX, halves of
+ *   surrogate pairs and keys that would reach a prototype
  */
-export function parseJsonBody(text: string): unknown {
-  if (text.length === 0) return undefined;
+export function parseJsonBody(bytes: Buffer, halves: Halves = 'refuse'): unknown {
+  if (bytes.length === 0) return undefined;
+  const text = bytes.toString('utf8');
+  if (!isUtf8(bytes)) throw new AppError('invalid_json', { detail: notUtf8(bytes, text) });
   checkDepth(text);
   let value: unknown;
   try {
@@ -24,7 +33,27 @@ export function parseJsonBody(text: string): unknown {
     throw new AppError('invalid_json', { detail: `the body is not valid JSON: ${where(error as Error, text)}`, cause: error });
   }
   if (POISON_HINT.test(text)) refusePoison(value);
+  if (halves === 'refuse' && HALF_HINT.test(text)) refuseHalves(value);
   return value;
+}
+
+function notUtf8(bytes: Buffer, text: string): string {
+  let end = text.indexOf('\ufffd');
+  // One that was sent as such is no fault.
+  while (end !== -1 && isUtf8(bytes.subarray(0, Buffer.byteLength(text.slice(0, end + 1))))) end = text.indexOf('\ufffd', end + 1);
+  return `the body is not UTF-8, from byte ${Buffer.byteLength(text.slice(0, Math.max(end, 0)))} on; encode it as UTF-8`;
+}
+
+function refuseHalves(value: unknown, path = ''): void {
+  if (typeof value === 'string' && !value.isWellFormed()) {
+    const detail = `${path || 'the body'} holds half of a surrogate pair; cut texts between whole characters`;
+    throw new AppError('invalid_json', { detail, errors: [{ pointer: path, detail }] });
+  }
+  if (typeof value !== 'object' || value === null) return;
+  for (const [key, inner] of Object.entries(value)) {
+    refuseHalves(key, path);
+    refuseHalves(inner, `${path}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`);
+  }
 }
 
 /** Node names the position only sometimes; the end of the text is the other case worth naming. */

@@ -5,6 +5,7 @@ import { type RuntimeOperations, runtimeOperations } from '../contract/runtime.t
 import type { Clock } from '../core/clock.ts';
 import type { SentMessage } from '../core/cross-agent.ts';
 import type { Logger } from '../core/logger.ts';
+import type { BypassChange } from '../core/memory-store.ts';
 import type { Call, DaemonClient } from '../core/operation-call.ts';
 import type { SignalLog } from '../core/signal-log.ts';
 import type { WorkflowRuns } from '../core/workflow.ts';
@@ -14,6 +15,7 @@ import { createSpawnTool } from '../tools/spawn-tool.ts';
 import type { ToolRegistry } from '../tools/tool-registry.ts';
 import type { ToolService } from '../tools/tool-service.ts';
 import type { AgentLimits } from './agent-limits.ts';
+import { createBypassArrivals } from './bypass-arrivals.ts';
 import { createDaemonNotes, type DaemonNotes } from './daemon-notes.ts';
 import { createRunEffect } from './effects/run-effect.ts';
 import { watchEventLoop } from './event-loop-delay.ts';
@@ -67,6 +69,8 @@ export interface Runtime {
   readonly workflows: WorkflowRuns;
   /** A message between agents was stored: sessions in memory that it is for take it into their logs. */
   hear(sent: SentMessage): void;
+  /** Takes in a bypass that the daemon was told of; settled once the sessions in memory show it. Never rejects. */
+  noteBypass(change: BypassChange): Promise<void>;
   /** Brings back sessions and workflows whose last process left work undone; resolves with their number. */
   resume(): Promise<number>;
   /** No new turns; running ones get the drain time. Then all sessions leave memory. */
@@ -115,6 +119,7 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     sockets: { socket: (_input, context, socket) => serveSocket(deps, handlers, context, socket) },
     workflows,
     hear: arrivals.hear,
+    noteBypass: createBypassArrivals(deps),
     resume: async () => {
       const [resumed] = await Promise.all([supervisor.sweep(), workflows.sweep()]);
       return resumed;

@@ -48,7 +48,12 @@ function failInterrupted(db: DatabaseSync): void {
 
 function addMessage(db: DatabaseSync, draft: AgentMessageDraft, messagesMax: number, nowMs: number): CrossAgentMessage {
   const { fromAgentId, fromSessionKey, toAgentId, toSessionKey, broadcast, path } = draft;
-  const target = { agentId: broadcast ? undefined : toAgentId, sessionKey: toSessionKey, except: fromSessionKey };
+  const target = {
+    agentId: broadcast ? undefined : toAgentId,
+    sessionKey: toSessionKey,
+    except: fromSessionKey,
+    exceptAgent: broadcast && !fromSessionKey ? fromAgentId : undefined,
+  };
   const recipients = path === 'acp' ? 0 : countLive(db, target, nowMs);
   const row = cachedStatement(
     db,

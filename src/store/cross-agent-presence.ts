@@ -58,12 +58,13 @@ export function createPresenceStore({ db, clock, read, note }: Access): Presence
 /** Live sessions of an agent, or of all; one of them may be left out. */
 export function countLive(
   db: DatabaseSync,
-  { agentId, sessionKey, except }: { agentId?: string; sessionKey?: string; except?: string },
+  { agentId, sessionKey, except, exceptAgent }: { agentId?: string; sessionKey?: string; except?: string; exceptAgent?: string },
   nowMs: number,
 ): number {
   const sql = `SELECT count(*) AS n FROM (${LIVE})
-    WHERE (?3 IS NULL OR agent_id = ?3) AND (?4 IS NULL OR key = ?4) AND (?5 IS NULL OR key <> ?5)`;
-  const values = [agentId ?? null, sessionKey ?? null, except ?? null];
+    WHERE (?3 IS NULL OR agent_id = ?3) AND (?4 IS NULL OR key = ?4) AND (?5 IS NULL OR key <> ?5)
+      AND (?6 IS NULL OR agent_id <> ?6)`;
+  const values = [agentId ?? null, sessionKey ?? null, except ?? null, exceptAgent ?? null];
   return Number(cachedStatement(db, sql).get(nowMs, nowMs - PRESENCE_TTL_MS, ...values)?.n);
 }
 

@@ -5,13 +5,15 @@ import { cachedStatement } from './sqlite.ts';
 
 /**
  * What came to the reader ?1 (agent) and ?2 (session, or null for the agent as a whole). This is the one place that says who may read a
- * message. What a session sent itself does not come back to it.
+ * message. What a session sent itself does not come back to it, nor does to an agent what it sent to all without naming a session.
  */
 export const INBOUND = `(m.path = 'local'
   AND (m.broadcast = 1 OR (m.to_agent_id = ?1 AND (?2 IS NULL OR m.to_session_key IS NULL OR m.to_session_key = ?2)))
-  AND NOT CASE WHEN ?2 IS NULL THEN m.broadcast = 1 AND m.from_agent_id = ?1 ELSE m.from_session_key IS ?2 END)`;
+  AND NOT (m.broadcast = 1 AND m.from_agent_id = ?1 AND (?2 IS NULL OR m.from_session_key IS NULL))
+  AND NOT (?2 IS NOT NULL AND m.from_session_key IS ?2))`;
 /** What the reader sent. */
-export const SENT = '(m.from_agent_id = ?1 AND (?2 IS NULL OR m.from_session_key = ?2))';
+export const SENT = `(m.from_agent_id = ?1
+  AND (?2 IS NULL OR m.from_session_key = ?2 OR (m.broadcast = 1 AND m.from_session_key IS NULL)))`;
 /** When the reader read it; what the agent as a whole has read, all its sessions have. */
 export const READ_AT = `(SELECT min(r.read_at) FROM agent_message_reads r
   WHERE r.message_seq = m.seq AND r.agent_id = ?1 AND (?2 IS NULL OR r.session_key IN ('', ?2)))`;

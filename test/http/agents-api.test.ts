@@ -153,6 +153,14 @@ describe('POST /api/agents', () => {
     },
   );
 
+  test('a name that is suggested for a refused one is taken', async () => {
+    const daemon = await serveDaemon();
+    const { body } = await daemon.post('/api/agents', { name: 'CON' });
+    const [, suggested] = /did you mean "(.+)"/.exec(body.errors[0].detail) ?? [];
+    expect(suggested).toBe('con-agent');
+    expect((await daemon.post('/api/agents', { name: suggested })).status).toBe(201);
+  });
+
   test('refuses a name that a folder has in another case, and a folder that leads out of the workspace', async () => {
     const outside = tempFolder();
     const daemon = await serveDaemon({ files: { 'agents/Kim/SOUL.md': '' } });

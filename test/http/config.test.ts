@@ -33,6 +33,24 @@ test('the configuration in force is shown with its defaults, without any secret'
   expect(shown.config.runtime.providers.local).toMatchObject({ kind: 'openai-compatible', apiKey: '[redacted]' });
 });
 
+test('files come with their content, comments included, without any secret; a broken one without content', async () => {
+  const shared = 'agent: { name: &key key-6 }\nruntime: { providers: { other: { kind: openai, apiKey: *key } } }\n';
+  for (const [yaml, told] of [
+    [YAML, '# mine'],
+    [`# api_key: sk-ant-REDACTED\n${shared}`, 'kind: openai'],
+  ] as const) {
+    const { daemon, config } = await serve(yaml);
+    writeFileSync(join(daemon.folder, 'SOUL.md'), 'Speak in short sentences.\n');
+    const shown = await config();
+    expect(shown.files.map(({ name }: { name: string }) => name)).toEqual(['agent.yaml', 'SOUL.md']);
+    expect(shown.files[1]).toMatchObject({ content: 'Speak in short sentences.\n' });
+    expect(shown.files[0].content).toContain(told);
+    expect(JSON.stringify(shown.files)).not.toMatch(/key-\d|pw1|sk-ant/);
+    writeFileSync(join(daemon.folder, 'agent.yaml'), 'runtime: { apiKey: key-7\n');
+    expect((await config()).files[0]).toMatchObject({ name: 'agent.yaml', content: null });
+  }
+});
+
 test('a change of hooks takes effect without a restart, and the file stays as its owner wrote it', async () => {
   const { daemon, config, write } = await serve();
   for (const content of ['one thing', 'another thing', 'a third thing']) await daemon.post('/api/memory/remember', { content });

@@ -24,3 +24,24 @@ test('two sessions under one key: the end of one leaves the bypass of the other,
   await client.session.end(two.id);
   await expect(daemon.call(ops.getClaim, { key: 'kk' })).rejects.toMatchObject({ code: 'session_not_found' });
 });
+
+test('a bypass that the daemon is told of shows in the session at once, once, and with who asked', async () => {
+  const { client, daemon, close } = await startSignet();
+  onTestFinished(close);
+  const { id } = await client.session.create({ sessionKey: 'kk' });
+  const other = await client.session.create({ sessionKey: 'other' });
+  const asked = { headers: { 'x-signet-actor': 'operator' } };
+  expect(await client.session.get(id)).toMatchObject({ bypassed: false });
+
+  await daemon.call(ops.setBypass, { key: 'session:kk', enabled: true }, asked);
+  expect([await client.session.get(id), await client.session.get(other.id)]).toMatchObject([{ bypassed: true }, { bypassed: false }]);
+  await daemon.call(ops.setBypass, { key: 'kk', enabled: true }, asked);
+  await daemon.call(ops.setBypass, { key: 'kk', enabled: false }, asked);
+  expect(await client.session.get(id)).toMatchObject({ bypassed: false });
+
+  const { items } = await client.session.events(id, { limit: 1_000 });
+  expect(items.filter(({ name }) => name === 'session:bypass:changed').map(({ payload }) => payload)).toEqual([
+    { bypassed: true, by: 'operator' },
+    { bypassed: false, by: 'operator' },
+  ]);
+});

@@ -126,6 +126,33 @@ agents:
     ]);
   });
 
+  test('names of providers that lead nowhere, with the nearest one', () => {
+    const text = `runtime:
+  default: cloude
+  providers:
+    cloud: { kind: openai }
+  routing:
+    compaction: { provider: ghost, model: small }
+    extraction: { provider: cloud }
+    synthesis: { model: small }
+  fallback:
+    - provider: anthropic
+    - provider: demmo
+`;
+    const known = 'known providers: cloud, anthropic, openai, openai-compatible, demo';
+    expect(problemsOf(text)).toEqual([
+      { pointer: '/runtime/default', detail: `agent.yaml:2:3 runtime.default: no provider "cloude"; did you mean "cloud"? ${known}` },
+      {
+        pointer: '/runtime/routing/compaction/provider',
+        detail: `agent.yaml:6:19 runtime.routing.compaction.provider: no provider "ghost"; ${known}`,
+      },
+      {
+        pointer: '/runtime/fallback/1/provider',
+        detail: `agent.yaml:11:7 runtime.fallback.1.provider: no provider "demmo"; did you mean "demo"? ${known}`,
+      },
+    ]);
+  });
+
   test('a value that is wrong is not repeated: it may be a key', () => {
     const [problem] = problemsOf('runtime:\n  providers:\n    a:\n      kind: sk-secret-1\n      apiKey: [sk-secret-2]\n');
     expect(problem!.detail).not.toContain('sk-secret');

@@ -89,6 +89,23 @@ test("somebody's own workspace, keys and agents stay", () => {
   expect(bindings).toEqual([]);
 });
 
+test("an agent that is removed leaves the entry that holds somebody's own keys, without ours, and its bindings", () => {
+  const own = `{
+  "agents": { "list": [
+    { "id": "dot", "model": "big", /* mine */ "identity": { "emoji": "⚓" } },
+    { "id": "rose", "tools": { "profile": "coding" } }
+  ] },
+  "bindings": [{ "agentId": "dot", "match": { "channel": "signal" } }]
+}`;
+  const once = patched(own, plan());
+  expect(readBack(once).agents.list[0]).toMatchObject({ workspace: '/ws/agents/dot/workspace', identity: { name: 'DOT' } });
+  const after = patched(once, plan({ agents: [] }));
+  expect(after).toContain('/* mine */');
+  expect(readBack(after)).toMatchObject({ agents: { list: readBack(own).agents.list }, bindings: readBack(own).bindings });
+  expect(readBack(after).agents.list).toEqual(readBack(own).agents.list);
+  expect(patched(after, plan({ agents: [] }))).toBe(after);
+});
+
 test('a list of skills that the roster has no more goes', () => {
   const before = patched('{}', plan());
   const after = patched(before, plan({ agents: [agent('dot'), agent('rose')] }));

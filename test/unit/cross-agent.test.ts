@@ -205,6 +205,17 @@ describe('sending', () => {
     },
   );
 
+  test('what an agent sends to all without a session comes back to none of its sessions, unless sent messages are asked for', async () => {
+    const { begin, send, inbox } = startPeers();
+    await begin('d1', 'dot');
+    await begin('r1', 'rose');
+    expect(await send({ content: 'freeze at noon', broadcast: true, fromAgentId: 'dot' })).toMatchObject({ recipients: 1 });
+    expect(await inbox({ sessionKey: 'r1' })).toEqual(['freeze at noon']);
+    expect(await inbox({ sessionKey: 'd1' })).toEqual([]);
+    expect(await inbox({ agentId: 'dot' })).toEqual([]);
+    expect(await inbox({ sessionKey: 'd1', include_sent: true })).toEqual(['freeze at noon']);
+  });
+
   verifies('mcp.agent_message_send.type', async () => {
     const { begin, send } = startPeers();
     await begin('r1', 'rose');

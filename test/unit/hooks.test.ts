@@ -228,7 +228,7 @@ describe('session-start', () => {
     await daemon.call(ops.remember, { content: 'likes tea' });
     const answer = await daemon.call(ops.hookSessionStart, { sessionKey: key });
     expect(answer).toMatchObject({ memories: [] });
-    expect(answer).not.toHaveProperty('identity');
+    expect(answer).toHaveProperty('identity');
     expect(answer).not.toHaveProperty('recentContext');
     expect(answer.inject).toMatch(/^## Memory Check Loop/);
   });

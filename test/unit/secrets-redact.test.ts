@@ -7,6 +7,13 @@ const base64 = (text: string) => Buffer.from(text).toString('base64');
 
 describe('a secret is not readable in', () => {
   const ascii = JSON.stringify(VALUE).replace(/[^\0-~]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  const utf16 = Buffer.from(VALUE, 'utf16le');
+  const separated = (between: string, each = '$&') =>
+    Buffer.from(VALUE)
+      .toString('hex')
+      .match(/../g)!
+      .map((byte) => byte.replace(/../, each))
+      .join(between);
   test.each([
     ['its own words', VALUE, 'Tr0ub4dor'],
     ['base64', base64(VALUE), base64(VALUE).slice(0, 12)],
@@ -29,6 +36,21 @@ describe('a secret is not readable in', () => {
     ['base64 of the reverse', base64([...VALUE].reverse().join('')), base64([...VALUE].reverse().join('')).slice(0, 12)],
     ['escapes of a shell', Buffer.from(VALUE).toString('hex').replace(/../g, '\\x$&'), '\\x54\\x72'],
     ['an array of C', Buffer.from(VALUE).toString('hex').replace(/../g, '0x$&, '), '0x54, 0x72'],
+    ['hex with colons', separated(':'), '54:72:30'],
+    ['hex with hyphens', separated('-'), '54-72-30'],
+    ['hex with commas', separated(', '), '54, 72, 30'],
+    ['hex with dots', separated('.'), '54.72.30'],
+    ['hex with semicolons', separated(';'), '54;72;30'],
+    ['an array with semicolons', separated(';', '0x$&'), '0x54;0x72'],
+    ['numbered escapes of HTML', separated(';', '&#x$&'), '&#x54;&#x72'],
+    ['reversed hex with colons', [...separated(':')].reverse().join(''), '03:27:45'],
+    ['hex of UTF-16', utf16.toString('hex'), '540072003000'],
+    ['hex of UTF-16 with colons', utf16.toString('hex').replace(/..(?=.)/g, '$&:'), '54:00:72'],
+    ['hex of UTF-16, big end first', Buffer.from(utf16).swap16().toString('hex'), '005400720030'],
+    ['its characters with dots', `${[...VALUE].join('.')}.`, 'T.r.0.u'],
+    ['escape() of JavaScript', escape(VALUE), 'Tr0ub4dor'],
+    ['base32', 'KRZDA5LCGRSG64RGGMQCE26DURZWKIRPFN7A====', 'KRZDA5LC'],
+    ['base32 behind three bytes', 'PB4HUVDSGB2WENDEN5ZCMMZAEJV4HJDTMURC6K36', 'GB2WENDEN5'],
     ['HTML', VALUE.replaceAll('&', '&amp;').replaceAll('"', '&quot;'), 'Tr0ub4dor'],
     ['characters of two bytes', [...VALUE].map((char) => `${char}\0`).join(''), 'T\0r\0'],
     ['lines of one character', [...VALUE].join('\n'), 'T\nr\n0'],
@@ -91,6 +113,10 @@ test('every alignment and neighbourhood, for many values', () => {
   }
 });
 
+test('what has a few letters of a secret with something between them stays', () => {
+  expect(redact('10:15 and 10-15', '1015')).toBe('10:15 and 10-15');
+});
+
 describe('a secret of several lines of a dump is not readable in', () => {
   const secret = 'canary-0123456789-Zq8Wv7Ut6Sr5-end';
   const rows = (bytes: number) => Array.from({ length: Math.ceil((secret.length + 4) / bytes) }, (_, row) => row * bytes);
@@ -115,6 +141,19 @@ describe('a secret of several lines of a dump is not readable in', () => {
       dump((at, part) => `${at.toString(16).padStart(8, '0')}  ${hex(part).replace(/../g, '$& ').padEnd(49)} |${part}|`),
       ['30 31 32', 'canary', 'Zq8W', 'r5-end'],
     ],
+    [
+      'xxd of UTF-16',
+      rows(8)
+        .map((offset) => [offset * 2, `say ${secret}`.slice(offset, offset + 8)] as const)
+        .map(([at, part]) => {
+          const bytes = Buffer.from(part, 'utf16le')
+            .toString('hex')
+            .replace(/.{1,4}/g, '$& ');
+          return `${at.toString(16).padStart(8, '0')}: ${bytes.padEnd(40)} ${part.replace(/./g, '$&.')}`;
+        })
+        .join('\n'),
+      ['3000 3100 3200', 'c.a.n.a', 'Z.q.8.W', 'r.5.-.e.n.d'],
+    ],
     ['od -t x1', dump((at, part) => `${at.toString(8).padStart(7, '0')} ${hex(part).replace(/../g, '$& ').trim()}`), ['30 31 32']],
     [
       'od -c',
@@ -136,7 +175,7 @@ describe('work grows with output and secret, not with their product', () => {
   const SECRET_CHARS = 32_768;
   const OUTPUT_BYTES = 262_144;
   /** Of all forms of a secret together, each looked at a few times. */
-  const STEPS_MAX = 8 * OUTPUT_BYTES + 600 * SECRET_CHARS;
+  const STEPS_MAX = 8 * OUTPUT_BYTES + 720 * SECRET_CHARS;
   const output = Buffer.alloc(OUTPUT_BYTES, 'a');
   const line = (at: number) => `a${String(at).padStart(7, '0')}`;
   const lines = Array.from({ length: 3_600 }, (_, at) => line(at)).join('\n');

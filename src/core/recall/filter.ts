@@ -1,8 +1,12 @@
 import type { MemoryFilter } from '../memory-store.ts';
-import type { Admits } from './look-up.ts';
+import type { IndexedMemory } from './index-view.ts';
+
+/** What a filter looks at. */
+type Filtered = Pick<IndexedMemory, 'project' | 'scope' | 'type' | 'tags' | 'who' | 'sourceType' | 'pinned' | 'importance' | 'createdAtMs'>;
+type Admits = (memory: Filtered) => boolean;
 
 /**
- * The filter of a query over indexed memories; undefined when everything passes. It only spares work: what is answered goes through the filter of the store once more.
+ * The filter of a query over memories; undefined when everything passes. Of a search it only spares work: what is answered goes through the filter of the store once more.
  */
 export function admitsOf(filter: MemoryFilter): Admits | undefined {
   const tags = (filter.tags ?? []).map((tag) => `,${tag.toLowerCase()},`);

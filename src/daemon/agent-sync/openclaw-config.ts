@@ -18,7 +18,7 @@ export interface OpenclawPlan {
   /** The workspace of all agents. */
   readonly folder: string;
   readonly agents: readonly OpenclawAgent[];
-  /** `agents` is the whole roster: entries of agents that are gone are taken out. Otherwise only these entries are touched. */
+  /** `agents` is the whole roster: entries of agents that are gone are taken out, or lose our keys when they hold others. Otherwise only these entries are touched. */
   readonly isWhole: boolean;
   /** Undefined leaves the bindings alone. */
   readonly bindings?: readonly { readonly agent: string; readonly match: Readonly<Record<string, unknown>> }[] | undefined;
@@ -27,6 +27,10 @@ export interface OpenclawPlan {
 }
 
 export type Patched = { readonly text: string } | { readonly problem: string };
+
+/** What we write into an entry beside its id and its identity, and into that. */
+const OWN_KEYS = ['name', 'workspace', 'skills'];
+const OWN_IDENTITY_KEYS = ['name', 'theme'];
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -55,24 +59,47 @@ export function patchOpenclaw(text: string, plan: OpenclawPlan): Patched {
   if (plan.agents.length > 0 && defaults.workspace === undefined) edited.set(['agents', 'defaults', 'workspace'], plan.folder);
   const gone = plan.isWhole ? goneFrom(list, plan) : [];
   patchList(edited, list, plan, gone);
-  patchBindings(edited, bindings, plan, gone);
+  patchBindings(
+    edited,
+    bindings,
+    plan,
+    gone.filter((entry) => !hasMore(entry)).map(({ id }) => id),
+  );
   return { text: edited.text };
 }
 
-/** Ids of entries that are ours, of agents that are in the roster no more. */
-function goneFrom(list: readonly Json[], { agents, isOurs }: OpenclawPlan): unknown[] {
+/** Entries that are ours, of agents that are in the roster no more. */
+function goneFrom(list: readonly Json[], { agents, isOurs }: OpenclawPlan): Json[] {
   const isGone = (entry: Json): boolean =>
     typeof entry.workspace === 'string' && isOurs(entry.workspace) && !agents.some(({ id }) => id === entry.id);
-  return list.filter(isGone).map((entry) => entry.id);
+  return list.filter(isGone);
 }
 
-function patchList(edited: JsonText, list: readonly Json[], { agents }: OpenclawPlan, gone: readonly unknown[]): void {
+/** Did somebody write into an entry what we never write? Then it was theirs before it was ours, or became theirs. */
+function hasMore(entry: Json): boolean {
+  const { identity = {} } = entry;
+  if (Object.keys(entry).some((key) => key !== 'id' && key !== 'identity' && !OWN_KEYS.includes(key))) return true;
+  return !isObject(identity) || Object.keys(identity).some((key) => !OWN_IDENTITY_KEYS.includes(key));
+}
+
+/** Without what we wrote into it. */
+function stripEntry(edited: JsonText, path: JSONPath, entry: Json): void {
+  for (const key of OWN_KEYS) if (key in entry) edited.set([...path, key], undefined);
+  const { identity } = entry;
+  if (!isObject(identity)) return;
+  const own = OWN_IDENTITY_KEYS.filter((key) => key in identity);
+  if (own.length === Object.keys(identity).length) edited.set([...path, 'identity'], undefined);
+  else for (const key of own) edited.set([...path, 'identity', key], undefined);
+}
+
+function patchList(edited: JsonText, list: readonly Json[], { agents }: OpenclawPlan, gone: readonly Json[]): void {
   // From behind, so that the places of those before stay what they are.
   for (let place = list.length - 1; place >= 0; place -= 1) {
     const entry = list[place]!;
     const path: JSONPath = ['agents', 'list', place];
-    if (gone.includes(entry.id)) {
-      edited.remove(path);
+    if (gone.includes(entry)) {
+      if (hasMore(entry)) stripEntry(edited, path, entry);
+      else edited.remove(path);
       continue;
     }
     const agent = agents.find(({ id }) => id === entry.id);
