@@ -195,6 +195,7 @@ export function addUsage(a: Usage, b: Usage): Usage {
     outputTokens: a.outputTokens + b.outputTokens,
     ...(cacheRead > 0 ? { cacheReadTokens: cacheRead } : {}),
     ...(cacheWrite > 0 ? { cacheWriteTokens: cacheWrite } : {}),
+    ...(a.estimated || b.estimated ? { estimated: true } : {}),
   };
 }
 

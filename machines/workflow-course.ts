@@ -194,7 +194,11 @@ function causeOf({ signal, root, depth }: Trigger) {
 }
 
 function addUsage(a: Usage, b: Usage): Usage {
-  return { inputTokens: a.inputTokens + b.inputTokens, outputTokens: a.outputTokens + b.outputTokens };
+  return {
+    inputTokens: a.inputTokens + b.inputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    ...(a.estimated || b.estimated ? { estimated: true } : {}),
+  };
 }
 
 export function without<T>(record: Readonly<Record<string, T>>, key: string): Record<string, T> {

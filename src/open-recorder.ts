@@ -1,4 +1,4 @@
-import type { RecordedProvider, RecordingConfig } from './contract/recording.ts';
+import { type RecordedProvider, type RecordingConfig, RecordingHeader } from './contract/recording.ts';
 import { newId } from './core/clock.ts';
 import { AppError } from './core/errors.ts';
 import type { Logger } from './core/logger.ts';
@@ -45,7 +45,13 @@ export function openRecorder(options: RecordingOptions, providers: ProviderRegis
 
 function newRecording(providers: ProviderRegistry): Recording {
   const recorded = providers.list().map(({ id, kind, defaultModel, isDefault }) => ({ id, kind, model: defaultModel, default: isDefault }));
-  return { header: { format: 'signet-recording', version: 1, id: newId('rec'), providers: recorded }, effects: [] };
+  const header = RecordingHeader.safeParse({ format: 'signet-recording', version: 1, id: newId('rec'), providers: recorded });
+  if (header.success) return { header: header.data, effects: [] };
+  // What could not be read again is not begun.
+  const faults = header.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`).join('; ');
+  throw new AppError('recording_invalid', {
+    detail: `a recording of these providers could not be read again: ${faults}; mend the provider`,
+  });
 }
 
 function standIn(recorded: readonly RecordedProvider[], providers: ProviderRegistry, all: boolean): void {

@@ -14,7 +14,14 @@ import type { WorkflowRun } from './core/workflow.ts';
 import { WorkflowError } from './core/workflow-error.ts';
 import { createLogger } from './log.ts';
 import type { RecordingOptions } from './open-recorder.ts';
-import { defineWorkflow, providersOf, type ReactiveAgent, type WorkflowStateShape, type WorkflowTerms } from './workflow.ts';
+import {
+  defineWorkflow,
+  providersOf,
+  type ReactiveAgent,
+  requireProvider,
+  type WorkflowStateShape,
+  type WorkflowTerms,
+} from './workflow.ts';
 
 export interface ReactiveRecording {
   readonly path: string;
@@ -65,6 +72,7 @@ export function createWorkflow<State extends WorkflowStateShape = WorkflowStateS
  * @throws WorkflowError when it ends in an error, or makes a call that was to be recorded and was not (`recording_mismatch`)
  */
 export async function runReactive<State extends WorkflowStateShape>(options: RunReactiveOptions<State>): Promise<ReactiveResult<State>> {
+  requireProvider(options.provider, '/provider');
   const definition = defineWorkflow(options);
   const folder = options.path ?? mkdtempSync(join(tmpdir(), 'signet-run-'));
   const recording = recordingOf(options.recording, process.env);

@@ -3,6 +3,7 @@ import { CustomSignalName, StoredWorkflow, type WorkflowAgentSource, type Workfl
 import { isCustomName } from './contract/workflow-signals.ts';
 import { AppError } from './core/errors.ts';
 import type { Provider } from './core/provider.ts';
+import { PAYLOAD_DEPTH_MAX } from './core/signal-seal.ts';
 import type { WorkflowAgent, WorkflowDefinition } from './core/workflow.ts';
 import { compileWorkflow } from './core/workflow-compile.ts';
 
@@ -80,6 +81,49 @@ export function defineSignal<Payload = unknown>(name: string): SignalDefinition<
   return { name, is: (signal): signal is never => signal.name === name };
 }
 
+const PROVIDER_TEXTS = ['id', 'kind', 'defaultModel'] as const;
+const PROVIDER_FUNCTIONS = ['complete', 'stream', 'available', 'models'] as const;
+
+/**
+ * Undefined is none, which is right as well.
+ *
+ * @throws AppError `invalid_workflow`: what is given is no provider, for example the settings of one
+ */
+export function requireProvider(given: unknown, pointer: string): void {
+  if (given === undefined) return;
+  const members: Readonly<Record<string, unknown>> = typeof given === 'object' && given !== null ? membersOf(given) : {};
+  const missing = [
+    ...PROVIDER_TEXTS.filter((name) => typeof members[name] !== 'string' || members[name] === ''),
+    ...PROVIDER_FUNCTIONS.filter((name) => typeof members[name] !== 'function'),
+  ];
+  if (missing.length === 0) return;
+  const accepted =
+    `a Provider: an object with the texts ${PROVIDER_TEXTS.join(', ')} and the functions ${PROVIDER_FUNCTIONS.join(', ')}. ` +
+    "A provider of agent.yaml (runtime.providers) or the environment is given by its name, as `provider: 'name'` of an agent";
+  const detail = `must be ${accepted}. This one lacks ${missing.join(', ')}`;
+  throw new AppError('invalid_workflow', { detail: `${pointer} ${detail}`, errors: [{ pointer, detail }] });
+}
+
+/** Members by name, those of its class too. */
+function membersOf(given: object): Record<string, unknown> {
+  return Object.fromEntries([...PROVIDER_TEXTS, ...PROVIDER_FUNCTIONS].map((name) => [name, Reflect.get(given, name)]));
+}
+
+/** JSON knows no BigInt, and nothing that is in itself. @throws AppError `invalid_workflow`, naming the place */
+function requireJson(value: unknown, pointer: string, above: readonly unknown[] = []): void {
+  const refuse = (detail: string) => new AppError('invalid_workflow', { detail: `${pointer} ${detail}`, errors: [{ pointer, detail }] });
+  if (typeof value === 'bigint') throw refuse(`is the BigInt ${value}n, which JSON does not know; give a number or a text`);
+  if (typeof value !== 'object' || value === null || 'toJSON' in value) return;
+  if (above.includes(value)) throw refuse('holds itself, which JSON cannot say; give a copy without the circle');
+  if (above.length >= PAYLOAD_DEPTH_MAX) throw refuse(`is nested deeper than ${PAYLOAD_DEPTH_MAX}`);
+  for (const [key, member] of Object.entries(value)) requireJson(member, `${pointer}/${escaped(key)}`, [...above, value]);
+}
+
+/** A part of a JSON pointer, RFC 6901. */
+function escaped(key: string): string {
+  return key.replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
 /** Providers given as objects, each once. */
 export function providersOf(agents: Readonly<Record<string, ReactiveAgent<never>>>): Provider[] {
   const providers = Object.values(agents).flatMap(({ provider }) => (typeof provider === 'object' ? [provider] : []));
@@ -93,6 +137,10 @@ export function providersOf(agents: Readonly<Record<string, ReactiveAgent<never>
  */
 export function defineWorkflow<State extends WorkflowStateShape>(terms: WorkflowTerms<State>): WorkflowDefinition {
   const { name = 'workflow', agents, state, input, endWhen, timeout, limits, project } = terms;
+  for (const [index, { provider }] of Object.values(agents).entries())
+    if (typeof provider !== 'string') requireProvider(provider, `/agents/${index}/provider`);
+  requireJson(input, '/input');
+  requireJson(state, '/state');
   const parsed = StoredWorkflow.safeParse(
     defined({
       name,

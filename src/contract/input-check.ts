@@ -23,7 +23,12 @@ export function checkInput<Op extends Operation>(operation: Op, input: unknown):
   const unknown = operation.unknownFields === 'ignore' ? [] : unknownFields(operation.input, input);
   const parsed = operation.input.safeParse(input);
   if (parsed.success && unknown.length === 0) return { ok: true, value: parsed.data as ParsedInputOf<Op> };
-  return refusal([...unknown, ...(parsed.success ? [] : parsed.error.issues.flatMap((issue) => describe(issue, operation.input)))]);
+  return refusal([...unknown, ...(parsed.success ? [] : faultsOf(parsed.error, operation.input))]);
+}
+
+/** What is wrong with an input that `schema` refused, field by field. */
+export function faultsOf(error: z.ZodError, schema: z.ZodType): InputFault[] {
+  return error.issues.flatMap((issue) => describe(issue, schema));
 }
 
 /** The negative answer for faults found elsewhere, in the same words. */
@@ -92,8 +97,30 @@ function unknownField(path: readonly PropertyKey[], schema: z.ZodType): InputFau
 }
 
 function describe(issue: z.core.$ZodIssue, schema: z.ZodType): InputFault[] {
+  if (issue.code === 'invalid_union') {
+    const meant = meantBranch(issue);
+    if (meant) return meant.flatMap((inner) => describeInBranch({ ...inner, path: [...issue.path, ...inner.path] }, schema));
+  }
   if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownField([...issue.path, key], schema));
   return [{ pointer: jsonPointer(issue.path), detail: sentence(fieldName(issue.path), issue) }];
+}
+
+/** The form of a union that knows the most of the fields that were given; undefined when the fields do not tell. */
+function meantBranch({ errors }: Extract<z.core.$ZodIssue, { code: 'invalid_union' }>): readonly z.core.$ZodIssue[] | undefined {
+  const strangers = (branch: readonly z.core.$ZodIssue[]) =>
+    branch.reduce((sum, issue) => sum + (issue.code === 'unrecognized_keys' && issue.path.length === 0 ? issue.keys.length : 0), 0);
+  const ranked = errors.map((branch) => ({ branch, count: strangers(branch) })).sort((a, b) => a.count - b.count);
+  const [best, next] = ranked;
+  return best && next && best.count < next.count ? best.branch : undefined;
+}
+
+/** A field that another form has is not unknown; it only has no place in this one. */
+function describeInBranch(issue: z.core.$ZodIssue, schema: z.ZodType): InputFault[] {
+  if (issue.code !== 'unrecognized_keys') return describe(issue, schema);
+  return issue.keys.map((key) => {
+    const path = [...issue.path, key];
+    return { pointer: jsonPointer(path), detail: `${fieldName(path)} does not go together with the other fields; leave it out` };
+  });
 }
 
 /** zod's own words start like this; a schema's own message says all there is to say. */
@@ -101,11 +128,17 @@ const TYPE_MESSAGE = /^Invalid input: expected (.+), received (.+)$/;
 
 function sentence(name: string, issue: z.core.$ZodIssue): string {
   const type = TYPE_MESSAGE.exec(issue.message);
+  if (type?.[2] === 'NaN') return `${name} must be a number`;
   if (type) return type[2] === 'undefined' ? `${name} is required (${type[1]})` : `${name} must be ${type[1]}, not ${type[2]}`;
+  if (issue.code === 'invalid_union' && issue.discriminator) return `${name} must be one of ${discriminators(issue)}`;
   if (issue.code === 'invalid_union' && issue.message === 'Invalid input') return `${name} must be ${unionText(issue)}`;
   if (issue.code === 'invalid_value' && issue.message.startsWith('Invalid '))
     return `${name} must be ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map(String).join(', ')}`;
   return issue.message.includes(name) ? issue.message : `${name}: ${issue.message}`;
+}
+
+function discriminators(issue: Extract<z.core.$ZodIssue, { code: 'invalid_union' }>): string {
+  return 'options' in issue && Array.isArray(issue.options) ? issue.options.join(', ') : 'the kinds there are';
 }
 
 function unionText(issue: Extract<z.core.$ZodIssue, { code: 'invalid_union' }>): string {

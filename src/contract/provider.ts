@@ -6,6 +6,8 @@ export const Usage = z.object({
   /** Part of inputTokens that came from the provider's cache. */
   cacheReadTokens: z.int().min(0).optional(),
   cacheWriteTokens: z.int().min(0).optional(),
+  /** What the provider did not tell is in it, estimated by the length of the texts. */
+  estimated: z.literal(true).optional(),
 });
 export type Usage = z.output<typeof Usage>;
 

@@ -206,6 +206,8 @@ export const sessionOperations = {
       ...sessionId,
       /** The fork begins after the step this signal belongs to; with the newest one when left out. */
       at: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
+      /** The same by another name; one of both. */
+      atSeq: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
       agent: AgentName.optional(),
       provider: z.string().max(128).optional(),
       model: z.string().max(256).optional(),

@@ -66,6 +66,8 @@ export const Session = z.object({
   createdAt: z.string(),
   updatedAt: z.string(),
   endReason: z.string().nullable(),
+  /** Set while the session does not go on by itself: its log is damaged, or it crashed again and again. What is shown of it then is what stands before. */
+  quarantined: z.object({ code: z.enum(['log_divergence', 'session_quarantined']), reason: z.string() }).optional(),
 });
 export type Session = z.output<typeof Session>;
 
@@ -82,6 +84,7 @@ export const SessionSummary = Session.pick({
   costUsd: true,
   createdAt: true,
   updatedAt: true,
+  quarantined: true,
 }).extend({ provider: z.string().nullable(), model: z.string().nullable(), inputTokens: z.int(), outputTokens: z.int() });
 export type SessionSummary = z.output<typeof SessionSummary>;
 

@@ -68,7 +68,7 @@ export interface CompletionOptions {
   readonly idempotencyKey?: string;
   /** Closes the socket. */
   readonly signal?: AbortSignal;
-  /** Called with what is used so far whenever the stream tells it; a call that breaks off is counted by the last one. */
+  /** Called with what is used so far, estimated where the provider has not told it; a call that breaks off is counted by the last one. */
   readonly onUsage?: (usage: Usage) => void;
 }
 
@@ -93,7 +93,7 @@ export type CompletionChunk =
  *
  * @throws AppError of complete() and stream(): `provider_overloaded` (429, 529, 503; `retryAfterMs` when the provider named one),
  *   `provider_timeout` (no byte within the stall limit), `provider_stream_cut` (ended without its final event), `provider_malformed`,
- *   `context_overflow`, `provider_refused` (400, 401, 403, 404: trying again will not help), `provider_failed` (any other fault, 5xx, no connection).
+ *   `context_overflow`, `unknown_model`, `provider_refused` (400, 401, 403, 404: trying again will not help), `provider_failed` (any other fault, 5xx, no connection).
  *   An abort by the caller's signal throws its `signal.reason`.
  * Providers never retry by themselves: retries are the session's, so that they are visible.
  * @source spec/native-runtime, "Provider"

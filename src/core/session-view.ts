@@ -50,6 +50,7 @@ function count({ session }: SessionView, usage: Usage, costUsd: number | null): 
   sum.outputTokens += usage.outputTokens;
   if (usage.cacheReadTokens) sum.cacheReadTokens = (sum.cacheReadTokens ?? 0) + usage.cacheReadTokens;
   if (usage.cacheWriteTokens) sum.cacheWriteTokens = (sum.cacheWriteTokens ?? 0) + usage.cacheWriteTokens;
+  if (usage.estimated) sum.estimated = true;
   session.costUsd = session.costUsd === null || costUsd === null ? null : session.costUsd + costUsd;
 }
 

@@ -1,10 +1,17 @@
 const NEWLINE = 10;
 
+/** A line went beyond its cap: where the next one begins is not known any more. */
+export class LineTooLong extends Error {
+  constructor(bytesMax: number) {
+    super(`a message is longer than ${bytesMax} bytes`);
+  }
+}
+
 /**
  * Takes bytes as they come and yields whole lines, without their ends. A line that takes many pieces is joined once: what a server prints
  * costs time in proportion to its length.
  *
- * @param bytesMax  longest line; what is longer throws, and the reader is of no more use
+ * @param bytesMax  longest line; what is longer throws LineTooLong, and the reader is of no more use
  */
 export function createLineReader(bytesMax: number): (chunk: Buffer) => Generator<string, void> {
   let pieces: Buffer[] = [];
@@ -20,6 +27,6 @@ export function createLineReader(bytesMax: number): (chunk: Buffer) => Generator
     }
     if (start < chunk.length) pieces.push(chunk.subarray(start));
     bytes += chunk.length - start;
-    if (bytes > bytesMax) throw new Error(`a message is longer than ${bytesMax} bytes`);
+    if (bytes > bytesMax) throw new LineTooLong(bytesMax);
   };
 }

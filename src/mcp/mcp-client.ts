@@ -82,8 +82,9 @@ class McpServerConnection implements McpConnection {
         const wasUnseen = isUnseen(error);
         if (wasUnseen) this.#drop(session);
         if (!session.isGone()) throw new AppError('tool_failed', { detail: reasonOf(error), cause: error });
-        if (isFirst && (mayRepeat || wasUnseen)) continue;
-        throw this.#gone(mayRepeat || wasUnseen, error);
+        // What was too large would be again.
+        if (isFirst && session.tooLarge() === null && (mayRepeat || wasUnseen)) continue;
+        throw this.#gone(session, mayRepeat || wasUnseen, error);
       }
     }
   }
@@ -155,9 +156,12 @@ class McpServerConnection implements McpConnection {
     this.#listener?.(this.tools);
   }
 
-  #gone(isHarmless: boolean, cause: unknown): AppError {
+  #gone(session: McpSession, isHarmless: boolean, cause: unknown): AppError {
     const outcome = isHarmless ? 'the call was not completed' : 'whether the call took effect is unknown';
-    return new AppError('tool_failed', { detail: `MCP server ${this.#config.mcpServer} ended during the call; ${outcome}`, cause });
+    const tooLarge = session.tooLarge();
+    const end =
+      tooLarge === null ? 'ended during the call' : `was ended because its output was too large (${tooLarge}); ask for less or in parts`;
+    return new AppError('tool_failed', { detail: `MCP server ${this.#config.mcpServer} ${end}; ${outcome}`, cause });
   }
 }
 

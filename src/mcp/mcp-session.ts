@@ -7,6 +7,7 @@ import { VERSION } from '../contract/version.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ToolContext } from '../core/tool.ts';
+import { LineTooLong } from './line-reader.ts';
 import { createProcessTransport } from './mcp-process.ts';
 
 /** Deadline for start, handshake and the list of tools together, in ms; `npx` may have to fetch a package first. */
@@ -25,6 +26,8 @@ const CALL_KEY_META = 'signet.dev/call-key';
 export interface McpSession {
   /** The process has ended, or the server has forgotten the HTTP session: open another one. */
   isGone(): boolean;
+  /** Why it was ended by us, when it said more than is taken; null otherwise. */
+  tooLarge(): string | null;
   listTools(): Promise<ListedTool[]>;
   /** @throws what the SDK throws; `signal.reason` is the caller's to look at */
   call(name: string, input: unknown, context: ToolContext): Promise<CallToolResult>;
@@ -51,7 +54,12 @@ export async function openMcpSession(config: McpServer, options: SessionOptions)
   const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js');
   const client = new Client({ name: 'signet', version: VERSION });
   const session = await createSession(client, transport);
-  client.onerror = (error) => log.debug({ mcpServer: config.mcpServer, reason: error.message }, 'MCP connection reported an error');
+  client.onerror = (error) => {
+    session.noteError(error);
+    const fields = { mcpServer: config.mcpServer, reason: error.message };
+    if (session.tooLarge() === null) log.debug(fields, 'MCP connection reported an error');
+    else log.warn(fields, 'the output of an MCP server was too large; it is ended');
+  };
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => options.onListChanged());
   try {
     const begin = async (): Promise<ListedTool[]> => {
@@ -75,7 +83,7 @@ export async function openMcpSession(config: McpServer, options: SessionOptions)
   }
 }
 
-async function createSession(client: Client, transport: Transport): Promise<McpSession> {
+async function createSession(client: Client, transport: Transport): Promise<McpSession & { noteError(error: Error): void }> {
   const { CallToolResultSchema, ListToolsResultSchema, ProgressNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js');
   // Not the SDK's onprogress: it forgets the listener when the result is read, and a last progress that came with the result is lost.
   const listeners = new Map<string | number, ToolContext['progress']>();
@@ -84,6 +92,7 @@ async function createSession(client: Client, transport: Transport): Promise<McpS
   });
   let calls = 0;
   let isGone = false;
+  let tooLarge: string | null = null;
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
     isGone = true;
@@ -93,6 +102,10 @@ async function createSession(client: Client, transport: Transport): Promise<McpS
   };
   return {
     isGone: () => isGone,
+    tooLarge: () => tooLarge,
+    noteError(error) {
+      if (error instanceof LineTooLong) tooLarge = error.message;
+    },
     async listTools() {
       const tools: ListedTool[] = [];
       let cursor: string | undefined;

@@ -3,7 +3,7 @@ import type { Usage } from '../contract/provider.ts';
 import { AppError } from '../core/errors.ts';
 import type { CompletionChunk, CompletionResult, StopReason, ThinkingPart, ToolCall } from '../core/provider.ts';
 import { redactedSignature } from './anthropic-request.ts';
-import { eventsWithFinal, parseToolCall } from './completion.ts';
+import { estimateTokens, eventsWithFinal, parseToolCall } from './completion.ts';
 import { cutError, type FaultContext, streamFault } from './errors.ts';
 import { EventReader } from './streamed-answer.ts';
 
@@ -19,7 +19,10 @@ interface Block {
 
 interface State {
   readonly blocks: Map<number, Block>;
-  readonly usage: { input: number; output: number; cacheRead: number; cacheWrite: number };
+  /** Null is what was not told. */
+  readonly usage: { input: number | null; output: number | null; cacheRead: number; cacheWrite: number };
+  /** At its start an answer has an output too, of its first token; only the end tells it. */
+  outputTold: boolean;
   model: string;
   stop: string | null;
   started: boolean;
@@ -53,34 +56,42 @@ function parseOr(data: string): unknown {
   }
 }
 
+interface AnthropicFold {
+  readonly context: FaultContext;
+  readonly model: string;
+  /** Characters sent, for servers that report no usage. */
+  readonly promptChars: number;
+  /** Told once, of an answer that broke off. */
+  readonly onUsage?: ((usage: Usage) => void) | undefined;
+}
+
 /** Chunks of a Messages stream; the last one is `done`, after `message_stop` only. */
-export async function* foldAnthropic(
-  context: FaultContext,
-  events: AsyncIterable<StreamEvent>,
-  model: string,
-  onUsage?: (usage: Usage) => void,
-): AsyncGenerator<CompletionChunk> {
+export async function* foldAnthropic(fold: AnthropicFold, events: AsyncIterable<StreamEvent>): AsyncGenerator<CompletionChunk> {
   const state: State = {
     blocks: new Map(),
-    usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
-    model,
+    usage: { input: null, output: null, cacheRead: 0, cacheWrite: 0 },
+    outputTold: false,
+    model: fold.model,
     stop: null,
     started: false,
   };
   let done = false;
-  for await (const event of eventsWithFinal(events, (one) => one.type === 'message_stop')) {
-    if (done) continue;
-    const chunk = apply(state, event);
-    if (onUsage && (event.type === 'message_start' || event.type === 'message_delta')) onUsage(usageOf(state));
-    if (chunk) yield chunk;
-    if (event.type === 'message_stop') {
-      done = true;
-      yield { type: 'done', result: toResult(state) };
+  try {
+    for await (const event of eventsWithFinal(events, (one) => one.type === 'message_stop')) {
+      if (done) continue;
+      const chunk = apply(state, event);
+      if (chunk) yield chunk;
+      if (event.type === 'message_stop') {
+        done = true;
+        yield { type: 'done', result: toResult(state, fold) };
+      }
     }
+    if (done) return;
+    if (!state.started) throw new AppError('provider_malformed', { detail: `${fold.context.id}: the answer holds no event` });
+    throw cutError(fold.context, 'the answer ended without message_stop');
+  } finally {
+    if (!done && state.started) fold.onUsage?.(usageOf(state, fold));
   }
-  if (done) return;
-  if (!state.started) throw new AppError('provider_malformed', { detail: `${context.id}: the answer holds no event` });
-  throw cutError(context, 'the answer ended without message_stop');
 }
 
 function apply(state: State, event: StreamEvent): CompletionChunk | undefined {
@@ -97,6 +108,7 @@ function apply(state: State, event: StreamEvent): CompletionChunk | undefined {
     case 'message_delta':
       state.stop = event.delta.stop_reason ?? state.stop;
       addUsage(state, event.usage);
+      state.outputTold ||= typeof event.usage?.output_tokens === 'number';
       return undefined;
     default:
       return undefined;
@@ -148,16 +160,20 @@ function addUsage({ usage }: State, wire: WireUsage | null | undefined): void {
 }
 
 /** The API counts cached input apart; the port counts it in. */
-function usageOf({ usage: { input, output, cacheRead, cacheWrite } }: State): Usage {
+function usageOf(state: State, { promptChars }: AnthropicFold): Usage {
+  const { input, output, cacheRead, cacheWrite } = state.usage;
+  const written = [...state.blocks.values()].reduce((sum, block) => sum + block.text.length, 0);
+  const outputTokens = state.outputTold && output !== null ? output : Math.max(output ?? 0, estimateTokens(written));
   return {
-    inputTokens: input + cacheRead + cacheWrite,
-    outputTokens: output,
+    inputTokens: (input ?? (cacheRead + cacheWrite > 0 ? 0 : estimateTokens(promptChars))) + cacheRead + cacheWrite,
+    outputTokens,
     ...(cacheRead > 0 ? { cacheReadTokens: cacheRead } : {}),
     ...(cacheWrite > 0 ? { cacheWriteTokens: cacheWrite } : {}),
+    ...(input === null || outputTokens !== output ? { estimated: true } : {}),
   };
 }
 
-function toResult(state: State): CompletionResult {
+function toResult(state: State, fold: AnthropicFold): CompletionResult {
   const blocks = [...state.blocks.entries()].sort(([a], [b]) => a - b).map(([, block]) => block);
   const thinking = blocks
     .filter((block) => block.type === 'thinking' || block.type === 'redacted_thinking')
@@ -170,7 +186,7 @@ function toResult(state: State): CompletionResult {
     ...(thinking.length > 0 ? { thinking } : {}),
     ...(toolCalls.length > 0 ? { toolCalls } : {}),
     stopReason: STOP_REASONS[state.stop ?? ''] ?? (toolCalls.length > 0 ? 'tool_use' : 'end_turn'),
-    usage: usageOf(state),
+    usage: usageOf(state, fold),
     model: state.model,
   };
 }

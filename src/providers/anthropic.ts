@@ -2,7 +2,7 @@ import type Anthropic from '@anthropic-ai/sdk';
 import type { CompletionChunk, CompletionOptions, Message } from '../core/provider.ts';
 import { anthropicParams } from './anthropic-request.ts';
 import { anthropicEvents, foldAnthropic } from './anthropic-stream.ts';
-import { drainStream, guardStream } from './completion.ts';
+import { drainStream, guardStream, promptChars } from './completion.ts';
 import { createModelList } from './model-list.ts';
 import { knownModelIds } from './prices.ts';
 import { faultContext, type ProbedProvider, type ProviderSettings, requireKey } from './settings.ts';
@@ -42,7 +42,8 @@ export function createAnthropicProvider(settings: ProviderSettings): ProbedProvi
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
       // Decoded here: the SDK's decoder adds two layers of streams to every small piece.
       const response = await client.messages.create(params, { signal, headers }).asResponse();
-      yield* foldAnthropic(context, anthropicEvents(context, response), model, options.onUsage);
+      const sent = promptChars(messages, options.systemPrompt);
+      yield* foldAnthropic({ context, model, promptChars: sent, onUsage: options.onUsage }, anthropicEvents(context, response));
     });
 
   return {

@@ -2,7 +2,7 @@ import type OpenAI from 'openai';
 import type { Usage } from '../contract/provider.ts';
 import { AppError } from '../core/errors.ts';
 import type { CompletionChunk, CompletionResult, StopReason } from '../core/provider.ts';
-import { estimateTokens, eventsWithFinal, parseToolCall } from './completion.ts';
+import { estimateUsage, eventsWithFinal, parseToolCall } from './completion.ts';
 import { cutError, type FaultContext } from './errors.ts';
 
 type Chunk = OpenAI.Chat.ChatCompletionChunk;
@@ -34,6 +34,8 @@ interface ChatFold {
   readonly model: string;
   /** Characters sent, for servers that report no usage. */
   readonly promptChars: number;
+  /** Told once, of an answer that broke off. */
+  readonly onUsage?: ((usage: Usage) => void) | undefined;
 }
 
 const STOP_REASONS: Readonly<Record<string, StopReason>> = {
@@ -47,17 +49,23 @@ const STOP_REASONS: Readonly<Record<string, StopReason>> = {
 /** Chunks of a chat completions stream. The answer is whole when a choice carried a finish reason; usage comes after it or not at all. */
 export async function* foldChat(fold: ChatFold, chunks: AsyncIterable<Chunk>): AsyncGenerator<CompletionChunk> {
   const state: State = { calls: [], content: '', thinking: '', finish: null, usage: null, model: fold.model, started: false };
-  for await (const chunk of eventsWithFinal(chunks, (one) => Boolean(one.choices?.[0]?.finish_reason))) {
-    state.started = true;
-    state.model = chunk.model || state.model;
-    state.usage = chunk.usage ?? state.usage;
-    const choice = chunk.choices?.[0];
-    state.finish = choice?.finish_reason ?? state.finish;
-    if (choice?.delta) yield* applyDelta(state, choice.delta);
+  let whole = false;
+  try {
+    for await (const chunk of eventsWithFinal(chunks, (one) => Boolean(one.choices?.[0]?.finish_reason))) {
+      state.started = true;
+      state.model = chunk.model || state.model;
+      state.usage = chunk.usage ?? state.usage;
+      const choice = chunk.choices?.[0];
+      state.finish = choice?.finish_reason ?? state.finish;
+      if (choice?.delta) yield* applyDelta(state, choice.delta);
+    }
+    if (!state.started) throw new AppError('provider_malformed', { detail: `${fold.context.id}: the answer holds no event` });
+    if (state.finish === null) throw cutError(fold.context, 'the answer ended without a finish reason');
+    whole = true;
+    yield { type: 'done', result: toResult(state, fold) };
+  } finally {
+    if (!whole && state.started) fold.onUsage?.(toUsage(state, fold));
   }
-  if (!state.started) throw new AppError('provider_malformed', { detail: `${fold.context.id}: the answer holds no event` });
-  if (state.finish === null) throw cutError(fold.context, 'the answer ended without a finish reason');
-  yield { type: 'done', result: toResult(state, fold) };
 }
 
 function* applyDelta(state: State, delta: Delta): Generator<CompletionChunk> {
@@ -105,7 +113,7 @@ function toResult(state: State, fold: ChatFold): CompletionResult {
 function toUsage({ usage, content, thinking, calls }: State, fold: ChatFold): Usage {
   if (!usage) {
     const written = content.length + thinking.length + calls.reduce((sum, call) => sum + call.text.length, 0);
-    return { inputTokens: estimateTokens(fold.promptChars), outputTokens: estimateTokens(written) };
+    return estimateUsage(fold.promptChars, written);
   }
   const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
   return { inputTokens: usage.prompt_tokens, outputTokens: usage.completion_tokens, ...(cached > 0 ? { cacheReadTokens: cached } : {}) };

@@ -1,3 +1,4 @@
+import type { Usage } from '../contract/provider.ts';
 import { AppError } from '../core/errors.ts';
 import type { CompletionChunk, CompletionResult, Message, ToolCall } from '../core/provider.ts';
 import { type FaultContext, toProviderError } from './errors.ts';
@@ -103,6 +104,11 @@ export function parseToolCall(id: string, name: string, text: string): ToolCall 
 /** Tokens of a text by its length; only for servers that report no usage. */
 export function estimateTokens(chars: number): number {
   return Math.ceil(chars / CHARS_PER_TOKEN);
+}
+
+/** The usage of a call whose provider told none. */
+export function estimateUsage(promptChars: number, writtenChars: number): Usage {
+  return { inputTokens: estimateTokens(promptChars), outputTokens: estimateTokens(writtenChars), estimated: true };
 }
 
 /** Characters of everything a call sends, images left out. */

@@ -30,6 +30,10 @@ const OVERFLOW_WORDS =
   /prompt is too long|input is too long|exceeds? (the )?(available |maximum )?context|context (window|length|size|limit)[^.]*exceed|maximum context length|exceeds? the context window|too many tokens in the prompt/i;
 const OVERLOADED = /overloaded|rate_limit|too_many_requests|slow_down/;
 const REFUSED = /invalid|authentication|permission|not_found|billing|insufficient_quota|policy|unsupported|image_/;
+/** OpenAI names it by its code with any status; others say 404 and tell of a model in words. */
+const MODEL_UNKNOWN = /model_not_found/;
+const MODEL_WORD = /\bmodel\b/i;
+const MODELS_HINT = '; GET /models lists the models there are';
 /** Not worth a retry although the status is 429. */
 const QUOTA = /insufficient_quota|billing/;
 
@@ -72,6 +76,7 @@ export function cutError(context: FaultContext, reason: string): AppError {
 export function eventError(fault: WireFault, context: FaultContext): AppError {
   const name = `${text(fault.type)} ${text(fault.code)}`;
   const detail = `${context.id}: ${describe(fault, context)}`;
+  if (MODEL_UNKNOWN.test(name)) return new AppError('unknown_model', { detail: `${detail}${MODELS_HINT}` });
   if (isOverflow(fault)) return new AppError('context_overflow', { detail });
   if (OVERLOADED.test(name)) return new AppError('provider_overloaded', { detail });
   return new AppError(REFUSED.test(name) ? 'provider_refused' : 'provider_failed', { detail });
@@ -116,13 +121,16 @@ interface ApiFault extends Error {
 
 function statusError(status: number, error: ApiFault, context: FaultContext): AppError {
   const fault = wireFault(error.error) ?? { message: error.message.replace(/^\d{3} /, '') };
-  const detail = `${context.id}: HTTP ${status} from ${context.origin}: ${describe(fault, context)}`;
   const code = statusCode(status, fault);
+  const hint = code === 'unknown_model' ? MODELS_HINT : '';
+  const detail = `${context.id}: HTTP ${status} from ${context.origin}: ${describe(fault, context)}${hint}`;
   const wait = code === 'provider_overloaded' ? retryAfterMs(error.headers, Date.now()) : undefined;
   return new AppError(code, { detail, ...(wait === undefined ? {} : { retryAfterMs: wait }) });
 }
 
 function statusCode(status: number, fault: WireFault): ErrorCode {
+  if (status < 500 && (MODEL_UNKNOWN.test(text(fault.code)) || (status === 404 && MODEL_WORD.test(text(fault.message)))))
+    return 'unknown_model';
   if (status === 413 || (status < 500 && isOverflow(fault))) return 'context_overflow';
   if (status === 429 && QUOTA.test(`${text(fault.type)} ${text(fault.code)}`)) return 'provider_refused';
   if (status === 429 || status === 503 || status === 529) return 'provider_overloaded';

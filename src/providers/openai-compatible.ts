@@ -37,7 +37,8 @@ export function createOpenaiCompatibleProvider(given: ProviderSettings): ProbedP
       const [client, model] = await Promise.all([loading, chooseModel(options.model ?? defaultModel)]);
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
       const response = await client.chat.completions.create(chatParams({ model, messages, options }), { signal, headers }).asResponse();
-      yield* foldChat({ context, model, promptChars: promptChars(messages, options.systemPrompt) }, openaiEvents(context, response));
+      const sent = promptChars(messages, options.systemPrompt);
+      yield* foldChat({ context, model, promptChars: sent, onUsage: options.onUsage }, openaiEvents(context, response));
     });
 
   return {

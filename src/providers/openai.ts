@@ -38,7 +38,8 @@ export function createOpenaiProvider(settings: ProviderSettings): ProbedProvider
       const params = openaiParams({ model, messages, options, override: settings.models?.[model] });
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
       const response = await client.responses.create(params, { signal, headers }).asResponse();
-      yield* foldOpenai({ context, model, promptChars: promptChars(messages, options.systemPrompt) }, openaiEvents(context, response));
+      const sent = promptChars(messages, options.systemPrompt);
+      yield* foldOpenai({ context, model, promptChars: sent, onUsage: options.onUsage }, openaiEvents(context, response));
     });
 
   return {

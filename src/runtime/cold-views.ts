@@ -1,3 +1,4 @@
+import type { AppError } from '../core/errors.ts';
 import type { SessionView } from '../core/session-view.ts';
 import type { SignalLog } from '../core/signal-log.ts';
 import { foldReadable, sessionNotFound } from './session-fold.ts';
@@ -9,6 +10,7 @@ const COLD_VIEWS_MAX = 64;
 export class ColdViews {
   readonly #log: SignalLog;
   readonly #views = new Map<string, SessionView>();
+  readonly #damaged = new Map<string, AppError>();
 
   constructor(log: SignalLog) {
     this.#log = log;
@@ -20,13 +22,21 @@ export class ColdViews {
     if (!card) throw sessionNotFound(id);
     const known = this.#views.get(id);
     if (known && known.session.updatedAt === card.updatedAt) return known;
-    const { view } = await foldReadable(this.#log, id);
+    const { view, damage } = await foldReadable(this.#log, id);
+    this.forget(id);
     this.#views.set(id, view);
-    if (this.#views.size > COLD_VIEWS_MAX) this.#views.delete(this.#views.keys().next().value!);
+    if (damage) this.#damaged.set(id, damage);
+    if (this.#views.size > COLD_VIEWS_MAX) this.forget(this.#views.keys().next().value!);
     return view;
+  }
+
+  /** What is damaged behind the view that is kept of a session. */
+  damageOf(id: string): AppError | null {
+    return this.#damaged.get(id) ?? null;
   }
 
   forget(id: string): void {
     this.#views.delete(id);
+    this.#damaged.delete(id);
   }
 }

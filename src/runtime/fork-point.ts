@@ -1,7 +1,7 @@
 import type { Signal } from '../contract/signal.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { SignalLog } from '../core/signal-log.ts';
-import { type FoldOptions, foldSession } from './session-fold.ts';
+import { type FoldOptions, faultOf, foldSession } from './session-fold.ts';
 import type { FoldedSession } from './session-state.ts';
 
 /** Signals read at once when looking for the ends of a step; most steps have fewer than ten. */
@@ -53,23 +53,23 @@ async function endOfStep(log: SignalLog, stream: string, at: number): Promise<{ 
       if (!followsInput(signal)) return { end, whole: true };
       end = signal.seq;
     }
-    if (torn || signals.length < PAGE_SIGNALS) return { end, whole: !torn && end >= head };
+    if (torn !== null || signals.length < PAGE_SIGNALS) return { end, whole: torn === null && end >= head };
   }
 }
 
-/** A row that cannot be read does not hide the ones before it. */
+/** A row that cannot be read does not hide the ones before it; `torn` says why it cannot, null when all can. */
 export async function readAhead(
   log: Pick<SignalLog, 'read'>,
   stream: string,
   after: number,
   limit: number,
-): Promise<{ signals: Signal[]; torn: boolean }> {
+): Promise<{ signals: Signal[]; torn: string | null }> {
   try {
-    return { signals: await log.read(stream, after, limit), torn: false };
+    return { signals: await log.read(stream, after, limit), torn: null };
   } catch (error) {
     const readable = damagedAt(error) - 1 - after;
     if (readable < 0) throw error;
-    return { signals: readable > 0 ? await log.read(stream, after, readable) : [], torn: true };
+    return { signals: readable > 0 ? await log.read(stream, after, readable) : [], torn: faultOf(error) };
   }
 }
 

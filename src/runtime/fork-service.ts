@@ -20,9 +20,10 @@ type Input = ParsedInputOf<(typeof sessionOperations)['forkSession']>;
 /** POST /session/:id/fork. The parent is read, and told of it; nothing else of it changes. */
 export async function forkSession(deps: RuntimeDeps, input: Input, context: RequestContext): Promise<Session> {
   const { id, replaceInput } = input;
-  const replaced = replaceInput && (await inputAt(deps, id, input.at));
+  const at = placeOf(input);
+  const replaced = replaceInput && (await inputAt(deps, id, at));
   const draft = replaced && replacedInput(replaced, replaceInput, context.client);
-  const folded = replaced ? await foldSession(deps.log, id, replaced.seq - 1) : await foldAt(deps.log, id, input.at);
+  const folded = replaced ? await foldSession(deps.log, id, replaced.seq - 1) : await foldAt(deps.log, id, at);
   const parent = folded.view.session;
   const agent = input.agent ?? parent.agent;
   await requireAgent(deps, agent);
@@ -58,6 +59,12 @@ export async function forkSession(deps: RuntimeDeps, input: Input, context: Requ
   );
   await noteFork(deps, id, { into: session, atSeq: folded.core.seq });
   return host.view.session;
+}
+
+function placeOf({ at, atSeq }: Pick<Input, 'at' | 'atSeq'>): number | undefined {
+  if (at === undefined || atSeq === undefined) return at ?? atSeq;
+  const detail = 'is another name of `at`; give one of both';
+  throw new AppError('invalid_request', { detail: `/atSeq ${detail}`, errors: [{ pointer: '/atSeq', detail }] });
 }
 
 /** In the log of the parent too, unless that has ended and is closed. The fork stands either way. */

@@ -7,7 +7,7 @@ import type { RequestContext } from '../core/operation-call.ts';
 import { compilePatterns, parsePatternList } from '../core/signal-pattern.ts';
 import { foldAt } from './fork-point.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
-import { foldSession } from './session-fold.ts';
+import { foldReadable } from './session-fold.ts';
 
 type Ops = typeof sessionOperations;
 type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
@@ -25,7 +25,7 @@ export function createHistoryService(deps: RuntimeDeps) {
   return {
     async messages({ id, limit, before, after }: Input<'listMessages'>, context: RequestContext): Promise<MessageView[]> {
       await supervisor.view(id);
-      const entries = inOrder(supervisor.peek(id)?.core.conversation.entries ?? (await foldSession(log, id)).core.conversation.entries);
+      const entries = inOrder(supervisor.peek(id)?.core.conversation.entries ?? (await foldReadable(log, id)).core.conversation.entries);
       const isAfter = (seq: number) => after === undefined || after === FROM_THE_FIRST || seq > after;
       const fitting = entries.filter(({ seq }) => (before === undefined || seq < before) && isAfter(seq));
       // Without `after` the newest page is meant; its older neighbour is what Link leads to.
@@ -57,7 +57,9 @@ export function createHistoryService(deps: RuntimeDeps) {
       let seq = after;
       let gap: { from: number; to: number } | null = null;
       for (let page = 0; page < PAGES_SEARCHED_MAX && items.length < limit && seq < session.seq; page += 1) {
-        const signals = await log.read(`session:${id}`, seq, Math.min(PAGE_SIGNALS, events === undefined ? limit : PAGE_SIGNALS));
+        // Not beyond what is shown of the session: the next one may be damaged.
+        const readable = Math.min(session.seq - seq, events === undefined ? limit : PAGE_SIGNALS, PAGE_SIGNALS);
+        const signals = await log.read(`session:${id}`, seq, readable);
         if (page === 0 && signals[0] && signals[0].seq > after + 1) gap = { from: after + 1, to: signals[0].seq - 1 };
         for (const signal of signals) {
           if (items.length >= limit) break;

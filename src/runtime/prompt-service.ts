@@ -33,7 +33,7 @@ export function createPromptService(deps: RuntimeDeps) {
   return {
     async prompt({ id, async: background, ...input }: Input<'prompt'>, context: RequestContext, cause?: CauseRef): Promise<PromptAnswer> {
       supervisor.admit();
-      const promptId = input.promptId ?? headerKey(context) ?? newId('prm');
+      const promptId = givenId(input.promptId, context) ?? newId('prm');
       const host = await hostFor(deps, id, promptId);
       if ('answered' in host) return host.answered;
       await submit(deps, host, promptId, input, { client: context.client, cause, traceparent: context.header('traceparent') });
@@ -76,6 +76,14 @@ export function createPromptService(deps: RuntimeDeps) {
 }
 
 export type PromptService = ReturnType<typeof createPromptService>;
+
+/** The id of the body or of the header, which may both stand there when they are the same. @throws AppError `invalid_request` */
+function givenId(id: string | undefined, context: RequestContext): string | undefined {
+  const key = headerKey(context);
+  if (id === undefined || key === undefined || id === key) return id ?? key;
+  const detail = `the header Idempotency-Key is "${key}" and id in the body is "${id}"; both name the prompt, so send one of them`;
+  throw new AppError('invalid_request', { detail, errors: [{ pointer: '/id', detail }] });
+}
 
 /** @throws AppError `invalid_request` */
 function headerKey(context: RequestContext): string | undefined {

@@ -60,14 +60,19 @@ export async function foldWhole(log: SignalLog, id: string, head: number): Promi
   return folded;
 }
 
-/** The session as far as its log can be read: of a damaged one what stands before the damage. @throws as `foldSession` does */
-export async function foldReadable(log: SignalLog, id: string): Promise<FoldedSession> {
+/** A session as far as its log can be read. */
+export interface ReadableSession extends FoldedSession {
+  /** What is damaged behind it; null when that was all. */
+  readonly damage: AppError | null;
+}
+
+/** Of a damaged session what stands before the damage. @throws as `foldSession` does */
+export async function foldReadable(log: SignalLog, id: string): Promise<ReadableSession> {
   try {
-    return await foldSession(log, id);
+    return { ...(await foldSession(log, id)), damage: null };
   } catch (error) {
-    const seq = isAppError(error, 'log_divergence') ? Number(error.extra?.seq) : 0;
-    if (!(seq > 1)) throw error;
-    return foldSession(log, id, seq - 1);
+    if (!isAppError(error, 'log_divergence') || !(Number(error.extra?.seq) > 1)) throw error;
+    return { ...(await foldSession(log, id, Number(error.extra?.seq) - 1)), damage: error };
   }
 }
 
@@ -115,8 +120,13 @@ async function checkpointOf(log: SignalLog, id: string, until: number): Promise<
 
 /** A row the store could not read is told by it. */
 function orDamage(error: unknown): Damage {
-  if (isAppError(error, 'log_divergence') && typeof error.extra?.seq === 'number') return { seq: error.extra.seq, what: 'it is not JSON' };
+  if (isAppError(error, 'log_divergence') && typeof error.extra?.seq === 'number') return { seq: error.extra.seq, what: faultOf(error) };
   throw error;
+}
+
+/** What the store found wrong with a row. */
+export function faultOf(error: unknown): string {
+  return isAppError(error) && typeof error.extra?.fault === 'string' ? error.extra.fault : 'it cannot be read';
 }
 
 function logDamaged(id: string, { seq, what }: Damage): AppError {

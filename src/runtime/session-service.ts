@@ -35,7 +35,10 @@ export function createSessionService(deps: RuntimeDeps) {
   return {
     /** `cause`: the signal of another stream that brings the session about. */
     create: (input: Input<'createSession'>, context: RequestContext, cause?: CauseRef) => create(deps, children, input, context, cause),
-    get: async ({ id }: Input<'getSession'>): Promise<Session> => (await deps.supervisor.view(id)).session,
+    get: async ({ id }: Input<'getSession'>): Promise<Session> => {
+      const { session } = await deps.supervisor.view(id);
+      return { ...session, ...quarantineOf(deps, id) };
+    },
     list: (query: Input<'listSessions'>) => listCards(deps, query),
     children: async ({ id, limit, cursor }: Input<'listChildren'>) => {
       await deps.supervisor.view(id);
@@ -205,7 +208,7 @@ async function listCards(
 ) {
   const after = cursor === undefined ? undefined : decodeCursor(cursor);
   const cards = await deps.log.cards({ ...query, limit: limit + 1, ...(after ? { after } : {}) });
-  const items = cards.slice(0, limit).map(summaryOf);
+  const items = cards.slice(0, limit).map((card) => ({ ...summaryOf(card), ...quarantineOf(deps, card.id) }));
   const last = items.at(-1);
   return { items, next: cards.length > limit && last ? encodeCursor(last) : null };
 }
@@ -213,6 +216,12 @@ async function listCards(
 function summaryOf(card: SessionCard): SessionSummary {
   const { key, open: _open, parent, state, ...rest } = card;
   return { ...rest, state: state as SessionSummary['state'], sessionKey: key, parentId: parent };
+}
+
+function quarantineOf({ supervisor }: RuntimeDeps, id: string): Pick<Session, 'quarantined'> {
+  const why = supervisor.whyAside(id);
+  if (!why) return {};
+  return { quarantined: { code: why.code === 'log_divergence' ? why.code : 'session_quarantined', reason: why.detail } };
 }
 
 function absent(error: unknown): null {

@@ -1,4 +1,5 @@
 import { daemonOperations } from '../contract/daemon.ts';
+import { faultsOf, refusal } from '../contract/input-check.ts';
 import { runtimeOperations } from '../contract/runtime.ts';
 import { SocketCommand } from '../contract/socket.ts';
 import { AppError, toProblem } from '../core/errors.ts';
@@ -40,8 +41,8 @@ async function receive(connection: Connection, text: string): Promise<void> {
     // Without an id nobody could be told what was wrong; that is a client that does not speak the protocol.
     const id = idOf(text);
     if (id === undefined) return socket.close(CLOSE_CODE.badFrame, 'a frame is a JSON object with id and op');
-    const detail = parsed.error.issues.map((issue) => `/${issue.path.join('/')}: ${issue.message}`).join('; ');
-    return void send(socket, { re: id, ok: false, error: toProblem(new AppError('invalid_request', { detail })) });
+    const { detail, errors } = refusal(faultsOf(parsed.error, SocketCommand));
+    return void send(socket, { re: id, ok: false, error: toProblem(new AppError('invalid_request', { detail, errors })) });
   }
   const command = parsed.data;
   try {
@@ -131,8 +132,15 @@ async function subscribe(connection: Connection, command: Extract<SocketCommand,
 /** The registry of the daemon decides; the session's log only tells. */
 async function setBypass(deps: RuntimeDeps, session: string, enabled: boolean, by: string): Promise<object> {
   const host = await deps.supervisor.get(session);
-  const { bypassed } = await deps.daemon.call(daemonOperations.setBypass, { key: host.view.session.sessionKey, enabled });
-  await host.handle(() => [{ name: 'session:bypass:changed', payload: { bypassed, by }, client: by }]);
+  const { bypassed } = await deps.daemon.call(
+    daemonOperations.setBypass,
+    { key: host.view.session.sessionKey, enabled },
+    { headers: { 'x-signet-actor': by } },
+  );
+  // A daemon in this process has told it by now.
+  await host.handle(({ snapshot }) =>
+    snapshot.context.bypassed === bypassed ? [] : [{ name: 'session:bypass:changed', payload: { bypassed, by }, client: by }],
+  );
   return { session, bypassed };
 }
 

@@ -84,6 +84,12 @@ export class Supervisor {
     return this.#machine.getSnapshot().context.quarantined.length;
   }
 
+  /** Why a session does not go on, as far as that is known: a damaged log shows when it is read. */
+  whyAside(id: string): AppError | null {
+    const isAside = this.#machine.getSnapshot().context.quarantined.includes(id);
+    return isAside ? this.#crashes.refusal(id) : this.#cold.damageOf(id);
+  }
+
   hosts(): IterableIterator<SessionHost> {
     return this.#hosts.values();
   }

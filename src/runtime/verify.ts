@@ -79,7 +79,7 @@ async function takeAll(verifier: Verifier, log: VerifiedLog, stream: string, aft
     const { signals, torn } = await readAhead(log, stream, seq, PAGE_SIGNALS);
     for (const signal of signals) if (!verifier.take(signal)) return;
     seq = signals.at(-1)?.seq ?? seq;
-    if (torn) return verifier.stopAtUnreadable();
+    if (torn !== null) return verifier.stopAtUnreadable(torn);
     if (signals.length < PAGE_SIGNALS) return verifier.finish(head);
   }
 }
@@ -116,7 +116,7 @@ class Verifier {
   take(signal: Signal): boolean {
     if (signal.seq > this.#seq + 1) return this.#miss(`the log goes on with signal ${signal.seq}`);
     if (this.#expected.length === 0 && !this.#regenerate(signal)) return false;
-    const divergence = compare(this.#expected.shift()!, signal);
+    const divergence = compare(this.#expected.shift()!, signal, this.#seq + 1);
     if (divergence) {
       this.#divergence = divergence;
       return false;
@@ -144,9 +144,9 @@ class Verifier {
       };
   }
 
-  stopAtUnreadable(): void {
+  stopAtUnreadable(fault: string): void {
     const seq = this.#seq + 1;
-    const message = `signal ${seq} cannot be read: what is stored is not JSON`;
+    const message = `signal ${seq} cannot be read: ${fault}`;
     this.#divergence = { seq, what: 'unreadable', message, expected: this.#expected[0]?.name ?? null, actual: null };
   }
 
@@ -170,7 +170,8 @@ class Verifier {
   }
 
   #regenerate(signal: Signal): boolean {
-    const { seq, name } = signal;
+    const { name } = signal;
+    const seq = this.#seq + 1;
     try {
       const step = this.#stepFor(signal);
       if (!step) {
@@ -218,14 +219,15 @@ const COMPARED = ['seq', 'name', 'id', 'stream', 'timestamp', 'payload', 'source
 /** Another one in every workspace. */
 const NOT_COMPARED = 'gseq';
 
-function compare(expected: SealedSignal, actual: Signal): Divergence | null {
+/** @param seq  its place in the log, which the signal itself may tell wrongly */
+function compare(expected: SealedSignal, actual: Signal, seq: number): Divergence | null {
   const [ours, theirs] = [expected as unknown as Members, actual as unknown as Members];
   for (const what of new Set([...COMPARED, ...Object.keys(actual), ...Object.keys(expected)])) {
     if (what !== NOT_COMPARED && textOf(ours[what]) !== textOf(theirs[what]))
       return {
-        seq: actual.seq,
+        seq,
         what,
-        message: differenceIn(what, expected, actual),
+        message: differenceIn(what, expected, { ...actual, seq }),
         expected: ours[what] ?? null,
         actual: theirs[what] ?? null,
       };

@@ -16,6 +16,9 @@ const READ_PAGE_CHARS = 256 * 1024;
 interface SignalRow {
   readonly gseq: number;
   readonly seq: number;
+  readonly name: string;
+  readonly kind: string;
+  readonly agent: string | null;
   readonly body: string;
 }
 
@@ -26,10 +29,11 @@ interface Walk {
   readonly position: 'seq' | 'gseq';
 }
 
-const OF_STREAM = 'FROM signals WHERE stream = (SELECT id FROM streams WHERE name = ?)';
-const FORWARD = `SELECT gseq, seq, body ${OF_STREAM} AND seq > ? ORDER BY seq LIMIT ?`;
-const BACKWARD = `SELECT gseq, seq, body ${OF_STREAM} AND seq < ? ORDER BY seq DESC LIMIT ?`;
-const FEED = 'SELECT gseq, seq, body FROM signals WHERE gseq > ? ORDER BY gseq LIMIT ?';
+const COLUMNS = 'SELECT gseq, seq, name, kind, agent, body FROM signals';
+const OF_STREAM = `${COLUMNS} WHERE stream = (SELECT id FROM streams WHERE name = ?)`;
+const FORWARD = `${OF_STREAM} AND seq > ? ORDER BY seq LIMIT ?`;
+const BACKWARD = `${OF_STREAM} AND seq < ? ORDER BY seq DESC LIMIT ?`;
+const FEED = `${COLUMNS} WHERE gseq > ? ORDER BY gseq LIMIT ?`;
 
 /** `db` is asked anew for every page and throws once the log is closed. */
 export type Reader = () => DatabaseSync;
@@ -93,15 +97,34 @@ function readPage(db: DatabaseSync, walk: Walk, position: number, limit: number)
 }
 
 /** Null for a row nobody can read when all streams are read together: one damaged session must not hold up the others. */
-function parse({ body, gseq, seq }: SignalRow, walk: Walk): Signal | null {
+function parse(row: SignalRow, { position, scope }: Walk): Signal | null {
+  const { signal, fault, cause } = contentOf(row);
+  if (signal && fault === null) return { ...signal, gseq: row.gseq };
+  if (position === 'gseq') return null;
+  throw new AppError('log_divergence', {
+    detail: `signal ${row.seq} of ${scope[0]} is stored damaged: ${fault}`,
+    extra: { seq: row.seq, fault },
+    cause,
+  });
+}
+
+type StoredSignal = Omit<Signal, 'gseq'>;
+
+/** The signal of a row; a fault when there is none, or when it is not the one its place and its columns tell of. */
+function contentOf({ body, seq, name, kind, agent }: SignalRow): { signal?: StoredSignal; fault: string | null; cause?: unknown } {
   try {
-    return { ...(JSON.parse(body) as Omit<Signal, 'gseq'>), gseq };
+    const signal = JSON.parse(body) as StoredSignal;
+    const { source } = signal;
+    if (signal.seq !== seq) return { fault: otherThan('seq', seq, signal.seq) };
+    if (signal.name !== name) return { fault: otherThan('name', name, signal.name) };
+    if (source.kind !== kind) return { fault: otherThan('kind', kind, source.kind) };
+    if ((source.agent ?? null) !== agent) return { fault: otherThan('agent', agent, source.agent) };
+    return { signal, fault: null };
   } catch (cause) {
-    if (walk.position === 'gseq') return null;
-    throw new AppError('log_divergence', {
-      detail: `signal ${seq} of ${walk.scope[0]} is stored damaged: it is not JSON`,
-      extra: { seq },
-      cause,
-    });
+    return { fault: cause instanceof SyntaxError ? 'what is stored is not JSON' : 'what is stored is not a signal', cause };
   }
+}
+
+function otherThan(column: string, stored: unknown, member: unknown): string {
+  return `its column ${column} has ${JSON.stringify(stored)}, its text ${JSON.stringify(member) ?? 'nothing'}`;
 }

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, mkdirSync, openSync, readSync, statSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { AppError } from '../core/errors.ts';
@@ -53,7 +53,7 @@ export function openDatabase(path: string, options: DatabaseOptions): DatabaseSy
   if (!readOnly) prepareFile(path);
   let db: DatabaseSync | undefined;
   try {
-    if (!readOnly && statSync(path).size > 0) checkFile(path);
+    if (!readOnly) checkFile(path);
     db = new DatabaseSync(path, { readOnly, timeout: BUSY_TIMEOUT_MS, enableForeignKeyConstraints: true });
     if (readOnly) {
       requireVersion(db, path, options.migrations);
@@ -151,15 +151,36 @@ function unwritable(path: string, reason: string, cause: unknown): AppError {
 function prepareFile(path: string): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: FOLDER_MODE });
-    closeSync(openSync(path, 'a', FILE_MODE));
+    if (existsSync(path)) closeSync(openSync(path, 'a'));
+    else makeFile(path);
   } catch (error) {
-    throw unwritable(path, error instanceof Error ? error.message : String(error), error);
+    const known = storageError(error, path);
+    throw known instanceof AppError ? known : unwritable(path, error instanceof Error ? error.message : String(error), error);
   }
+}
+
+/** It appears with its header in it, so that one without content is always one that lost it, also when a first start was killed. */
+function makeFile(path: string): void {
+  if (hasWal(path)) throw corrupt(path, 'it is gone while its -wal neighbour is there');
+  const partial = `${path}.part`;
+  rmSync(partial, { force: true });
+  closeSync(openSync(partial, 'wx', FILE_MODE));
+  const db = new DatabaseSync(partial);
+  try {
+    db.exec('PRAGMA journal_mode = WAL');
+  } finally {
+    db.close();
+  }
+  renameSync(partial, path);
+}
+
+function hasWal(path: string): boolean {
+  return (statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0;
 }
 
 /** Refuse a damaged file before anything is written to it: the checks run on a read-only connection, which never moves the WAL. */
 function checkFile(path: string): void {
-  const unclean = existsSync(`${path}-wal`) && statSync(`${path}-wal`).size > 0;
+  const unclean = hasWal(path);
   checkHeader(path, unclean);
   const db = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
   try {
@@ -179,6 +200,7 @@ function checkHeader(path: string, unclean: boolean): void {
   const fd = openSync(path, 'r');
   try {
     const bytes = readSync(fd, header, 0, HEADER_BYTES, 0);
+    if (bytes === 0) throw corrupt(path, 'it is empty');
     if (bytes < HEADER_BYTES || header.toString('latin1', 0, 16) !== HEADER_MAGIC) throw corrupt(path, 'it is not a SQLite database');
   } finally {
     closeSync(fd);

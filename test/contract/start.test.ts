@@ -1,3 +1,5 @@
+import { statSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { start } from '../../src/compose.ts';
 import { resolveSettings } from '../../src/config.ts';
@@ -59,6 +61,18 @@ test('a wrong configuration is reported at the start, every problem with file, l
   const report = () => resolveSettings(env(folder));
   expect(report).toThrow(/agent\.yaml:3:5 .*recallLimt.*did you mean "recallLimit"/s);
   expect(report).toThrow(/agent\.yaml:4:5 hooks\.sessionStart\.recencyBias/);
+});
+
+test.each(['signals.db', 'memory.db'])('a workspace whose %s lost all its content is not taken for a new one', async (file) => {
+  const folder = tempFolder();
+  await (await startSignet({ folder })).close();
+  const path = join(folder, 'data', file);
+  truncateSync(path, 0);
+  await expect(start(resolveSettings(env(folder)), silentLogger)).rejects.toMatchObject({
+    code: 'storage_corrupt',
+    detail: expect.stringMatching(/is damaged \(it is empty\); it was kept untouched.*backup/),
+  });
+  expect(statSync(path).size).toBe(0);
 });
 
 test('a second daemon on the same workspace refuses to start', async () => {

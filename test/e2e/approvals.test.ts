@@ -54,8 +54,10 @@ describe('a tool that needs an approval', () => {
 
     const second = rig.client.session.prompt(id, { content: 'Run it again.' });
     await nextSignal(rig.client, id, 'tool:approval:requested', (payload) => payload.name === 'shell' && rig.model.requests.length === 3);
-    await expect.poll(async () => (await rig.client.approvals.list()).count).toBe(1);
-    await rig.client.approvals.decide(id, 'c0', 'deny', 'not today');
+    await expect.poll(async () => (await rig.client.approvals.list()).items.map((item) => item.id)).toEqual(['c0_1']);
+    await expect(rig.client.approvals.decide(id, 'c0', 'once')).rejects.toMatchObject({ code: 'approval_decided', status: 409 });
+    expect((await rig.client.approvals.list()).count).toBe(1);
+    await rig.client.approvals.decide(id, 'c0_1', 'deny', 'not today');
     expect(await second).toMatchObject({
       content: 'Not done.',
       toolResults: [{ name: 'shell', input: { n: 0 }, output: 'denied by sdk: not today', isError: true }],

@@ -39,3 +39,23 @@ test('a call that is aborted is counted too', async () => {
   expect(usage.inputTokens).toBe(120);
   expect(costUsd).toBeGreaterThan(0);
 });
+
+test.each(['responses', 'chat'] as const)(
+  '%s, which tell their count last, are estimated and marked when they are aborted',
+  async (wire) => {
+    rig = await startRig({ wire });
+    rig.model.script([{ text: 'one two three four', fault: { kind: 'stall', after: 2 }, ...USED }]);
+    const { id } = await rig.client.session.create({});
+    const answered = rig.client.session.prompt(id, { content: 'go' });
+    for await (const { name } of rig.client.session.stream(id)) if (name === 'text:delta') break;
+    await rig.client.session.abort(id);
+
+    const { usage } = await answered;
+    expect(usage).toMatchObject({ estimated: true });
+    expect(Math.min(usage.inputTokens, usage.outputTokens)).toBeGreaterThan(0);
+    const session = await rig.client.session.get(id);
+    expect(session.usage).toEqual(usage);
+    if (wire === 'responses') expect(session.costUsd).toBeGreaterThan(0);
+    expect(await rig.client.session.verify(id)).toMatchObject({ verified: true });
+  },
+);

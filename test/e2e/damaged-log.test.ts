@@ -68,7 +68,15 @@ async function expectPutAside(seq: number): Promise<void> {
   await expect(signet.client.session.prompt(id, { content: 'more' })).rejects.toMatchObject(refusal);
   await expect(signet.client.session.resume(id)).rejects.toMatchObject(refusal);
   // What stands before the damage is shown; others go on.
-  expect((await signet.client.session.get(id)).seq).toBe(seq - 1);
+  const told = { code: 'log_divergence', reason: expect.stringContaining(`signal ${seq} of session ${id}`) };
+  expect(await signet.client.session.get(id)).toMatchObject({ seq: seq - 1, quarantined: told });
+  const { items } = await signet.client.session.list({});
+  expect(new Map(items.map((item) => [item.id, item.quarantined]))).toEqual(
+    new Map([
+      [neighbour, undefined],
+      [id, told],
+    ]),
+  );
   expect((await signet.client.session.events(id, { limit: seq - 1 })).items.map((signal) => signal.seq)).toEqual(
     Array.from({ length: seq - 1 }, (_, index) => index + 1),
   );
@@ -95,6 +103,42 @@ test('a stored signal that is not JSON any more puts that session aside', async 
   await betweenRuns((db) => rewrite(db, 7, (body) => body.slice(1)));
   await expectPutAside(7);
   await expectDiverged(7, 'signal 7 cannot be read: what is stored is not JSON');
+});
+
+test.each([
+  ['its own number, to a lower one', (body: string) => body.replace('"seq":9,', '"seq":4,'), 'its column seq has 9, its text 4'],
+  ['its own number, to a higher one', (body: string) => body.replace('"seq":9,', '"seq":40,'), 'its column seq has 9, its text 40'],
+  ['all of it', () => 'null', 'what is stored is not a signal'],
+])('a stored signal of which %s was changed is named by its place', async (_what, change, message) => {
+  await betweenRuns((db) => rewrite(db, 9, change));
+  await expectPutAside(9);
+  await expectDiverged(9, `signal 9 cannot be read: ${message}`);
+});
+
+test.each(['name', 'kind', 'agent'])('a row whose column %s is not that of its signal is reported at its number', async (column) => {
+  await betweenRuns((db) => db.prepare(`UPDATE signals SET ${column} = 'other' WHERE ${OF_STREAM} AND seq = 9`).run(`session:${id}`));
+  await expectPutAside(9);
+  await expectDiverged(9, `its column ${column} has "other", its text "`);
+  expect((await signet.client.session.verify(neighbour)).verified).toBe(true);
+});
+
+test('a session that is put aside says so and shows its conversation as far as it stands', async () => {
+  const messages = await signet.client.session.messages(id);
+  const { items } = await signet.client.session.events(id, { limit: 1_000 });
+  const end = items.findLast(({ name }) => name === 'turn:end')!.seq;
+  await betweenRuns((db) => rewrite(db, end, (body) => body.slice(1)));
+  // Whoever looks is told, before anything was tried with it.
+  expect((await signet.client.session.get(id)).quarantined).toMatchObject({ code: 'log_divergence' });
+  expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant']);
+  expect(await signet.client.session.messages(id)).toEqual(messages);
+  expect((await signet.client.session.events(id, { limit: 1_000 })).items.at(-1)!.seq).toBe(end - 1);
+  const run = async (...words: string[]) => {
+    const cli = captureCli(signet);
+    expect(await runCli(cli.context, ['session', ...words])).toBe(0);
+    return cli.out();
+  };
+  expect(await run('list')).toMatch(new RegExp(`^${id} +[a-z-]+ \\(put aside\\) `, 'm'));
+  expect(await run('show', id)).toMatch(new RegExp(`^aside +log_divergence: signal ${end} of session ${id} is damaged`, 'm'));
 });
 
 test('a signal that is missing puts that session aside', async () => {

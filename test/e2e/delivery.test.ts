@@ -43,6 +43,8 @@ describe('a prompt that meets a running turn', () => {
     held.reply({ text: 'tea' });
     (await rig.model.next()).reply({ text: 'tea and milk' });
     expect((await first).content).toBe('tea and milk');
+    const messages = await rig.client.session.messages(id);
+    expect(messages.filter(({ role }) => role === 'assistant').map(({ content }) => content)).toEqual(['tea', 'tea and milk']);
     expect(payloads(await readLog(rig.client, id), 'turn:end')).toMatchObject([{ promptIds: ['p1', 'p2'] }]);
   });
 

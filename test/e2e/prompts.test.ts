@@ -47,6 +47,16 @@ describe('the same prompt again', () => {
     expect(rig.model.requests.length).toBe(1);
   });
 
+  test('with one id in the header and another in the body is refused by both', async () => {
+    rig.model.script([{ text: 'tea' }]);
+    const key = { 'idempotency-key': 'key-1' };
+    const refused = await post({ content: 'Say tea.', id: 'other' }, key);
+    const problem = (await refused.json()) as { detail: string };
+    expect([refused.status, problem]).toMatchObject([400, { code: 'invalid_request', errors: [{ pointer: '/id' }] }]);
+    expect(problem.detail).toMatch(/Idempotency-Key is "key-1" and id in the body is "other"/);
+    expect(await (await post({ content: 'Say tea.', id: 'key-1' }, key)).json()).toMatchObject({ id: 'key-1', content: 'tea' });
+  });
+
   test('after the session has ended still gets its answer; a new one is refused', async () => {
     rig.model.script([{ text: 'tea' }]);
     const first = await (await post({ content: 'Say tea.', id: 'prompt-1' })).json();

@@ -42,6 +42,17 @@ describe('a provider that fails', () => {
     expect(fired! - set!).toBeGreaterThanOrEqual(1_000);
   });
 
+  test('and names a longer time than a turn waits is not asked again', async () => {
+    rig = await startRig({ yaml: QUICK });
+    rig.model.script([{ fault: { kind: 'status', status: 429, headers: { 'retry-after': '120' } } }, { text: 'too early' }]);
+    const { id } = await rig.client.session.create({});
+    await expect(rig.client.session.prompt(id, { content: 'Hello?' })).rejects.toMatchObject({
+      code: 'provider_overloaded',
+      detail: expect.stringContaining('it asks to wait 120000 ms, more than runtime.limits.retryAfterMsMax (60000 ms)'),
+    });
+    expect(rig.model.requests.length).toBe(1);
+  });
+
   test('until the attempts are used up fails the turn with 503; the session goes on', async () => {
     rig = await startRig({ yaml: QUICK });
     rig.model.script([{ fault: OVERLOADED }, { fault: OVERLOADED }, { fault: OVERLOADED }, { text: 'back again' }]);
@@ -69,6 +80,15 @@ describe('a provider that fails', () => {
     const { id } = await rig.client.session.create({});
     await expect(rig.client.session.prompt(id, { content: 'Hello?' })).rejects.toMatchObject({ code: 'provider_refused', status: 502 });
     expect(rig.model.requests.length).toBe(1);
+  });
+
+  test('because it does not know the model is told as such and asked once', async () => {
+    rig = await startRig({ yaml: QUICK });
+    const body = '{"type":"error","error":{"type":"not_found_error","message":"model: nope"}}';
+    rig.model.script([{ fault: { kind: 'status', status: 404, body } }]);
+    const { id } = await rig.client.session.create({ model: 'nope' });
+    await expect(rig.client.session.prompt(id, { content: 'Hello?' })).rejects.toMatchObject({ code: 'unknown_model', status: 400 });
+    expect(rig.model.requests.filter(({ body: sent }) => 'messages' in sent).length).toBe(1);
   });
 
   test('for good makes way for the fallback, in the same turn', async () => {
@@ -99,6 +119,20 @@ describe('a provider that fails', () => {
     expect(new Set(starts.map(({ key }) => key)).size).toBe(3);
     await other.close();
   });
+});
+
+test('a provider that asks for more patience than there is makes way for the fallback at once', async () => {
+  const other = await startModelServer({ reply: { text: 'from the other one' } });
+  const second = `{ kind: openai-compatible, baseUrl: "${other.url}/v1", model: scripted }`;
+  rig = await startRig({
+    yaml: `runtime:\n  limits: { retryAfterMsMax: 500 }\n  providers:\n    second: ${second}\n  default: anthropic\n  fallback: [{ provider: second }]\n`,
+  });
+  rig.model.script([{ fault: { kind: 'status', status: 429, headers: { 'retry-after': '1' } } }]);
+  const { id } = await rig.client.session.create({});
+  expect(await rig.client.session.prompt(id, { content: 'Hello?' })).toMatchObject({ content: 'from the other one' });
+  expect(rig.model.requests.length).toBe(1);
+  expect(payloads(await readLog(rig.client, id), 'harness:retry')).toMatchObject([{ attempt: 1, delayMs: 0 }]);
+  await other.close();
 });
 
 describe('an answer that breaks off', () => {

@@ -200,6 +200,11 @@ describe('a run that does not go well', () => {
       '/agents/0/emits',
     ]);
     expect(await bad({ one: { prompt: 'x', activateOn: ['a:b'], concurrency: 0 } })).toEqual(['invalid_workflow', '/agents/0/concurrency']);
+    const settings = { id: 'own', kind: 'openai-compatible', baseUrl: 'http://127.0.0.1:1/v1' };
+    expect(await bad({ one: { prompt: 'x', activateOn: ['a:b'], provider: settings } })).toEqual([
+      'invalid_workflow',
+      '/agents/0/provider',
+    ]);
     const camel = runReactive({ agents: { styleReviewer: { prompt: 'x', activateOn: ['a:b'] } } });
     await expect(camel).rejects.toThrow('did you mean "style-reviewer"?');
     expect(() => defineSignal('agent:completed')).toThrow('another');

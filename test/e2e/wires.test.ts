@@ -1,4 +1,4 @@
-import { afterEach, describe, expect } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { daemonOperations } from '../../src/contract/daemon.ts';
 import type { Signal } from '../../src/contract/signal.ts';
 import { verifies } from '../conformance/verifies.ts';
@@ -108,7 +108,34 @@ describe.for<Wire>(['anthropic', 'responses', 'chat'])('on the wire %s', (wire) 
       checkLog(log);
     },
   );
+
+  test('calls that a server numbers anew in every answer have ids of their own, and the model is sent them again', async () => {
+    rig = await startRig({ wire });
+    await rig.tool('quick', ({ n }) => `quick ${n}`);
+    const round = (n: number) => ({ toolCalls: [{ id: 'call_0', name: 'quick', input: { n } }] });
+    rig.model.script([round(1), round(2), { text: 'Both are done.' }, round(3), { text: 'That too.' }]);
+    const { id } = await rig.client.session.create({});
+    await rig.client.session.prompt(id, { content: 'Twice.' });
+    await rig.client.session.prompt(id, { content: 'Once more.' });
+    const results = [
+      ['call_0', 'quick 1'],
+      ['call_0_1', 'quick 2'],
+      ['call_0_2', 'quick 3'],
+    ];
+    const last = rig.model.requests.at(-1) as unknown as ModelRequest;
+    expect(resultsIn(last, wire)).toEqual(results);
+    expect(callsIn(last, wire)).toEqual(results.map(([call]) => call));
+  });
 });
+
+function callsIn({ body }: ModelRequest, wire: Wire): string[] {
+  type Item = { type?: string; call_id: string; id: string; tool_calls?: { id: string }[]; content: unknown };
+  if (wire === 'responses') return (body.input as Item[]).filter(({ type }) => type === 'function_call').map((item) => item.call_id);
+  const messages = body.messages as Item[];
+  if (wire === 'chat') return messages.flatMap((message) => message.tool_calls?.map((call) => call.id) ?? []);
+  const parts = messages.flatMap(({ content }) => (Array.isArray(content) ? (content as Item[]) : []));
+  return parts.filter(({ type }) => type === 'tool_use').map((part) => part.id);
+}
 
 function resultsIn({ body }: ModelRequest, wire: Wire): [string, string][] {
   const text = (content: unknown): string =>

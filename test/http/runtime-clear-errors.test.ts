@@ -24,9 +24,12 @@ const failure = (work: Promise<unknown>) => work.catch((error: unknown) => error
 
 test('a fallback or a compaction model of an unknown provider is told at the start', async () => {
   const fallback = await failure(start('runtime:\n  fallback:\n    - provider: zed\n'));
-  expect(isAppError(fallback, 'config_invalid') && fallback.detail).toContain('runtime.fallback[0].provider names "zed"');
-  const routing = await failure(start('runtime:\n  routing:\n    compaction: { provider: zed }\n'));
-  expect(isAppError(routing, 'config_invalid') && routing.detail).toContain('runtime.routing.compaction.provider names "zed"');
+  expect(isAppError(fallback, 'config_invalid') && fallback.detail).toContain(
+    'agent.yaml:3:7 runtime.fallback.0.provider: no provider "zed"',
+  );
+  // It has a name of ours, and nothing that makes it be there.
+  const routing = await failure(start('runtime:\n  routing:\n    compaction: { provider: openai }\n'));
+  expect(isAppError(routing, 'config_invalid') && routing.detail).toContain('runtime.routing.compaction.provider names "openai"');
 });
 
 test('an id that was purged is refused by name, not as another owner', async () => {

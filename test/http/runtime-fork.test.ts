@@ -40,6 +40,16 @@ test('a fork at any signal settles, verifies, and leaves its parent alone', asyn
   expect(await signet.client.session.verify(id)).toEqual(before);
 });
 
+test('the place of a fork has two names, of which one is given', async () => {
+  const [byAt, bySeq] = [await signet.client.session.fork(id, { at: 5 }), await signet.client.session.fork(id, { atSeq: 5 })];
+  expect(bySeq.forkedFrom).toEqual(byAt.forkedFrom);
+  expect(bySeq.forkedFrom!.seq).toBeLessThan(head);
+  await expect(signet.client.session.fork(id, { at: 5, atSeq: 5 })).rejects.toMatchObject({
+    code: 'invalid_request',
+    errors: [{ pointer: '/atSeq' }],
+  });
+});
+
 test('a past state is that after the whole step of the signal, and says where it ends', async () => {
   const log = (await signet.client.session.events(id, { limit: 1_000 })).items;
   const states = new Map<number, unknown>();

@@ -46,6 +46,12 @@ async function refusal(method: string, path: string, body?: unknown, headers: Re
   };
 }
 
+/** fetch names a type by itself, so this goes over a socket. */
+async function untyped(path: string, body: string, headers: Record<string, string> = {}): Promise<{ status: number; code: unknown }> {
+  const answer = await rawRequest(port, { method: 'POST', path: path.replace(':id', id), body, headers });
+  return { status: answer.status, code: answer.json().code };
+}
+
 describe('what is not there is 404 or 400 with its own code', () => {
   test.each<[string, string, unknown, number, string]>([
     ['GET', '/session/ses_unknown', undefined, 404, 'session_not_found'],
@@ -112,6 +118,24 @@ describe('a body that does not fit names the place', () => {
     expect(refused.pointers).toContain(pointer);
   });
 
+  test('with the field and what would be right, where several forms are taken', async () => {
+    const tool = { name: 'x', description: 'd', inputSchema: {}, callback: { url: 'http://127.0.0.1:1/' } };
+    expect(await refusal('POST', '/tools', { ...tool, class: 'nice' })).toMatchObject({
+      pointers: ['/class'],
+      detail: 'class must be one of pure, idempotent, probe, unsafe',
+    });
+    expect(await refusal('POST', '/tools', { ...tool, mcpServer: 'files' })).toMatchObject({
+      pointers: ['/mcpServer'],
+      detail: 'mcpServer does not go together with the other fields; leave it out',
+    });
+    expect(await refusal('POST', '/tools', { name: 'x' })).toMatchObject({ pointers: ['/description', '/inputSchema', '/callback'] });
+    expect(await refusal('POST', '/session/:id/prompt', { content: 'x', attachments: [{ type: 'video' }] })).toMatchObject({
+      pointers: ['/attachments/0/type'],
+      detail: 'attachments[0].type must be one of text, image',
+    });
+    expect(await refusal('GET', '/session?limit=abc')).toMatchObject({ pointers: ['/limit'], detail: 'limit must be a number' });
+  });
+
   test('query parameters too', async () => {
     expect(await refusal('GET', '/session?limit=0')).toMatchObject({ status: 400, code: 'invalid_request', pointers: ['/limit'] });
     expect(await refusal('GET', '/session?cursor=nonsense')).toMatchObject({ status: 400, code: 'invalid_cursor' });
@@ -131,6 +155,17 @@ describe('a body that is', () => {
       status: 415,
       code: 'unsupported_media_type',
     });
+  });
+
+  test('without a type is JSON on routes of the specification, unless a web page sends it', async () => {
+    const body = '{"content":"Hello?","provider":"nobody"}';
+    expect(await untyped('/session', '{"title":"untyped"}')).toMatchObject({ status: 201 });
+    expect(await untyped('/session/:id/prompt', body)).toMatchObject({ status: 400, code: 'unknown_provider' });
+    expect(await untyped('/session/:id/prompt', body, { origin: rig.runtimeUrl })).toMatchObject({
+      status: 415,
+      code: 'unsupported_media_type',
+    });
+    expect(await untyped('/session/:id/wait', '{}')).toMatchObject({ status: 415 });
   });
 
   test('a prompt of 2 MB is refused for its length, one of 13 MB for its size', async () => {

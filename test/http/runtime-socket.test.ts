@@ -136,7 +136,15 @@ describe('commands', () => {
 
   test('that do not fit are answered with what is wrong, under their id', async () => {
     const unknown = await socket.ask({ op: 'dance' });
-    expect(unknown).toMatchObject({ ok: false, error: { code: 'invalid_request', status: 400 } });
+    expect(unknown).toMatchObject({
+      ok: false,
+      error: {
+        code: 'invalid_request',
+        status: 400,
+        detail: 'op must be one of ping, sub, unsub, prompt, abort, approve, bypass',
+        errors: [{ pointer: '/op' }],
+      },
+    });
     const empty = await socket.ask({ op: 'prompt', session: 'ses_unknown', content: '' });
     expect(JSON.stringify(empty.error)).toContain('/content');
     const blank = await socket.ask({ op: 'prompt', session: 'ses_unknown', content: ' \n' });

@@ -107,7 +107,11 @@ test('a server that prints a gigabyte is ended at the cap, and the next call has
   const connection = await connectProcess();
   const file = join(tempFolder(), 'poured');
 
-  expect(await call(connection, 'lab_flood', { file })).toMatchObject({ isError: true, error: { code: 'tool_failed' } });
+  expect(await call(connection, 'lab_flood', { file })).toMatchObject({
+    isError: true,
+    error: { code: 'tool_failed' },
+    output: expect.stringContaining('was ended because its output was too large (a message is longer than 16777216 bytes); ask for less'),
+  });
   // The cap, and what lay in pipes and buffers.
   expect(Number(readFileSync(file, 'utf8'))).toBeLessThan(64 * 1_048_576);
   expect(await call(connection, 'lab_echo', { text: 'still here' })).toMatchObject({ output: 'still here' });

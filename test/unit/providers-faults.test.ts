@@ -101,6 +101,14 @@ const OUTCOMES: readonly { promise: string; fault: Fault; code: ErrorCode; retry
   },
 ];
 
+const UNKNOWN_MODEL = [
+  [404, { type: 'not_found_error', message: 'model: nope' }],
+  [404, { type: 'invalid_request_error', code: 'model_not_found', message: 'The model `nope` does not exist' }],
+  [400, { type: 'invalid_request_error', code: 'model_not_found', message: "The requested model 'nope' does not exist." }],
+  [404, { type: 'NotFoundError', code: 404, message: 'The model `nope` does not exist.' }],
+  [404, { type: 'api_error', message: 'model "nope" not found, try pulling it first' }],
+] as const;
+
 let server: ModelServer;
 beforeAll(async () => {
   server = await startModelServer();
@@ -131,6 +139,17 @@ describe.each(WIRES)('faults of $name', ({ path, create }) => {
     expect(error.retryAfterMs).toBe(retryAfterMs);
     expect(server.requests.length - before).toBe(1); // the SDK did not try again
     await lastRequest().closed;
+  });
+
+  it('tells an unknown model from other refusals, in the words of each service', async () => {
+    for (const [status, error] of UNKNOWN_MODEL) {
+      server.script([{ fault: { kind: 'status', status, body: JSON.stringify({ error }) } }]);
+      const { code, detail, retryable } = await failure(provider().complete(HELLO));
+      expect([error, code, retryable]).toEqual([error, 'unknown_model', false]);
+      expect(detail).toMatch(/nope.*GET \/models/);
+    }
+    server.script([{ fault: { kind: 'status', status: 404, body: '{"error":{"type":"not_found_error","message":"Not found"}}' } }]);
+    expect((await failure(provider().complete(HELLO))).code).toBe('provider_refused');
   });
 
   it('keeps what came before a cut as chunks', async () => {

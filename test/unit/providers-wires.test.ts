@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Usage } from '../../src/contract/provider.ts';
 import type { Message, Provider, ThinkingPart, ToolDefinition } from '../../src/core/provider.ts';
 import { createAnthropicProvider } from '../../src/providers/anthropic.ts';
 import { createOpenaiProvider } from '../../src/providers/openai.ts';
@@ -30,6 +31,31 @@ function afterTool(thinking: readonly ThinkingPart[]): Message[] {
     { role: 'tool', content: [{ type: 'tool_result', id: 'a1', name: 'weather', output: 'ok', isError: false }] },
   ];
 }
+
+const WIRES = [
+  ['anthropic', createAnthropicProvider, ''],
+  ['openai', createOpenaiProvider, '/v1'],
+  ['openai-compatible', createOpenaiCompatibleProvider, '/v1'],
+] as const;
+
+describe.each(WIRES)('%s', (_name, create, path) => {
+  it('estimates and marks the usage of a server that reports none', async () => {
+    server.script([{ text: 'x'.repeat(40), usage: null }]);
+    const result = await make(create, path).complete(HELLO, { systemPrompt: 'y'.repeat(35) });
+    expect(result.usage).toEqual({ inputTokens: 10, outputTokens: 10, estimated: true }); // (35 + 5) / 4 and 40 / 4
+  });
+
+  it('tells what an answer that is cut has used, whether the server said it or not', async () => {
+    for (const usage of [null, { inputTokens: 100, outputTokens: 70 }]) {
+      const told: Usage[] = [];
+      server.script([{ text: 'x'.repeat(80), chunks: 4, usage, fault: { kind: 'cut', after: 2 } }]);
+      const options = { systemPrompt: 'y'.repeat(35), onUsage: (one: Usage) => told.push(one) };
+      await expect(make(create, path).complete(HELLO, options)).rejects.toMatchObject({ code: 'provider_stream_cut' });
+      const inputTokens = usage && create === createAnthropicProvider ? 100 : 10;
+      expect(told).toEqual([{ inputTokens, outputTokens: 10, estimated: true }]);
+    }
+  });
+});
 
 describe('anthropic only', () => {
   const provider = () => make(createAnthropicProvider, '');
@@ -131,12 +157,6 @@ describe('openai only', () => {
 });
 
 describe('openai-compatible only', () => {
-  it('estimates the usage of a server that reports none', async () => {
-    server.script([{ text: 'x'.repeat(40), usage: null }]);
-    const result = await make(createOpenaiCompatibleProvider, '/v1').complete(HELLO, { systemPrompt: 'y'.repeat(35) });
-    expect(result.usage).toEqual({ inputTokens: 10, outputTokens: 10 }); // (35 + 5) / 4 and 40 / 4
-  });
-
   it('takes the first model of the list when none is configured', async () => {
     await createOpenaiCompatibleProvider({ id: 'local', baseUrl: `${server.url}/v1` }).complete(HELLO);
     expect(lastBody().model).toBe('scripted');

@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, onTestFinished, test } from 'vitest';
 import { cachedStatement, closeDatabase, type DatabaseOptions, openDatabase, storageError, transaction } from '../../src/store/sqlite.ts';
@@ -113,6 +113,7 @@ test('a read-only connection sees commits, cannot write, and refuses a file that
 
 test.each([
   ['text instead of a database', (path: string) => writeFileSync(path, 'no database at all\n'.repeat(100))],
+  ['a file that lost all its content', (path: string) => truncateSync(path, 0)],
   ['a file of a few bytes', (path: string) => writeFileSync(path, 'SQLite')],
   ['a file cut off at the end', (path: string) => truncateSync(path, statSync(path).size - 4_096)],
   ['a broken schema page', (path: string) => overwrite(path, 100, 900)],
@@ -128,6 +129,25 @@ test.each([
     expect.objectContaining({ code: 'storage_corrupt', detail: expect.stringMatching(/notes\.db is damaged .* kept untouched.* backup/) }),
   );
   expect(readFileSync(path)).toEqual(before);
+});
+
+test('a database whose file is gone beside its log of writes is not begun anew, and the log is kept', () => {
+  const path = temporaryPath();
+  mkdirSync(dirname(path));
+  writeFileSync(`${path}-wal`, 'writes');
+  expect(() => open(path)).toThrow(
+    expect.objectContaining({ code: 'storage_corrupt', detail: expect.stringContaining('is gone while its -wal') }),
+  );
+  expect(readFileSync(`${path}-wal`, 'utf8')).toBe('writes');
+});
+
+test('what a first start that was killed left behind is no hindrance', () => {
+  const path = temporaryPath();
+  mkdirSync(dirname(path));
+  writeFileSync(`${path}.part`, '');
+  const db = open(path);
+  fill(db, 2);
+  expect([existsSync(`${path}.part`), statSync(path).mode & 0o777]).toEqual([false, 0o600]);
 });
 
 test('after an unclean end a damaged inner page is found, and file and WAL are kept', () => {

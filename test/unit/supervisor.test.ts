@@ -71,5 +71,6 @@ test('a session that crashes again and again is put aside until somebody resumes
 
   await expect.poll(names, { timeout: 5_000 }).toContain('session:quarantined');
   expect(isAppError(await supervisor.get('ses_supervised').catch((error: unknown) => error), 'session_quarantined')).toBe(true);
+  expect(supervisor.whyAside('ses_supervised')).toMatchObject({ code: 'session_quarantined' });
   expect((await supervisor.resume('ses_supervised')).id).toBe('ses_supervised');
 });

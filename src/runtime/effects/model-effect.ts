@@ -14,6 +14,11 @@ import type { InputDraft } from '../session-state.ts';
 import type { LimitMet } from '../slots.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
 
+/** What every provider takes back; an id that is sent anew is cut to it. */
+const CALL_ID_CHARS_MAX = 64;
+/** Of them, what may tell two calls of one id apart: `_` and a number. */
+const CALL_NUMBER_CHARS_MAX = 8;
+
 type ModelPending = Pending & { kind: 'model' };
 
 /** Calls the model once. Text goes to live readers as it comes; the log gets the whole, or how it failed. */
@@ -29,7 +34,7 @@ export async function runModel(deps: EffectDeps, host: SessionHost, pending: Mod
       release();
     }
   } catch (error) {
-    return failed(deps, pending, error, signal, watch);
+    return failed(deps, host, pending, error, signal, watch);
   }
 }
 
@@ -105,7 +110,9 @@ function succeeded(deps: EffectDeps, host: SessionHost, pending: ModelPending, r
     key,
     content: result.content,
     ...(thinking.length > 0 ? { thinking: thinking.map(({ text, signature }) => ({ text, ...(signature ? { signature } : {}) })) } : {}),
-    toolCalls: withOwnIds(pending.purpose === 'answer' ? (result.toolCalls ?? []) : []).map((call) => requestedCall(deps, host, call)),
+    toolCalls: (pending.purpose === 'answer' ? withOwnIds(result.toolCalls ?? [], host) : []).map((call) =>
+      requestedCall(deps, host, call),
+    ),
     stopReason: result.stopReason,
     model: result.model,
     usage: result.usage,
@@ -122,14 +129,29 @@ function succeeded(deps: EffectDeps, host: SessionHost, pending: ModelPending, r
   ];
 }
 
-/** Some servers send no ids, or the same one twice; results are told apart by them. */
-function withOwnIds(calls: readonly ToolCall[]): ToolCall[] {
-  const seen = new Set<string>();
+/**
+ * Some servers send no ids, or the same ones in every answer; results and approvals of a session are told apart by them. The call gets its own
+ * id before it is recorded, so the model is sent the same one in each later request.
+ */
+function withOwnIds(calls: readonly ToolCall[], { core, view }: SessionHost): ToolCall[] {
+  if (calls.length === 0) return [];
+  const asked = core.conversation.entries.flatMap((entry) => (entry.role === 'assistant' ? entry.toolCalls.map(({ id }) => id) : []));
+  const taken = new Set([...asked, ...view.approvals.keys(), ...view.decided.keys()]);
   return calls.map((call, index) => {
-    const id = call.id === '' || seen.has(call.id) ? `${call.id || 'call'}_${index}` : call.id;
-    seen.add(id);
+    const id = freeId(call.id, index, taken);
+    taken.add(id);
     return { ...call, id };
   });
+}
+
+function freeId(sent: string, index: number, taken: ReadonlySet<string>): string {
+  const first = sent === '' ? `call_${index}` : sent;
+  if (!taken.has(first)) return first;
+  const base = first.slice(0, CALL_ID_CHARS_MAX - CALL_NUMBER_CHARS_MAX);
+  for (let number = Math.max(index, 1); ; number += 1) {
+    const id = `${base}_${number}`;
+    if (!taken.has(id)) return id;
+  }
 }
 
 /** What the registry and the policy say of a call now; the machine decides by it. */
@@ -171,8 +193,15 @@ function costOf(deps: EffectDeps, pending: ModelPending, { usage, model }: Pick<
   return estimateCost(usage, deps.providers.get(pending.provider).kind === 'demo' ? { input: 0, output: 0 } : price);
 }
 
-function failed(deps: EffectDeps, pending: ModelPending, error: unknown, signal: AbortSignal, watch: CallWatch): InputDraft[] {
-  const known = describe(error, signal);
+function failed(
+  deps: EffectDeps,
+  host: SessionHost,
+  pending: ModelPending,
+  error: unknown,
+  signal: AbortSignal,
+  watch: CallWatch,
+): InputDraft[] {
+  const known = withinPatience(describe(error, signal), host.core.snapshot.context.limits.retryAfterMsMax);
   const fallback = known.code === ABORTED || pending.purpose === 'summary' ? undefined : nextFallback(deps, pending);
   const partial =
     signal.aborted && watch.text !== '' ? [{ name: 'text:complete' as const, payload: { key: pending.key, content: watch.text } }] : [];
@@ -197,7 +226,22 @@ function failed(deps: EffectDeps, pending: ModelPending, error: unknown, signal:
   ];
 }
 
-function describe(error: unknown, signal: AbortSignal): { code: string; message: string; recoverable: boolean; retryAfterMs?: number } {
+interface Failure {
+  readonly code: string;
+  readonly message: string;
+  readonly recoverable: boolean;
+  readonly retryAfterMs?: number;
+}
+
+/** Asking again before the provider wants it would be refused again: who asks for more than a turn waits is not asked again in it. */
+function withinPatience(failure: Failure, retryAfterMsMax: number): Failure {
+  const { retryAfterMs, message } = failure;
+  if (retryAfterMs === undefined || retryAfterMs <= retryAfterMsMax) return failure;
+  const reason = `it asks to wait ${retryAfterMs} ms, more than runtime.limits.retryAfterMsMax (${retryAfterMsMax} ms)`;
+  return { ...failure, recoverable: false, message: `${message}; ${reason}` };
+}
+
+function describe(error: unknown, signal: AbortSignal): Failure {
   if (signal.aborted) return { code: ABORTED, message: 'the call was stopped', recoverable: false };
   if (error instanceof AppError) {
     const { code, detail: message, retryable: recoverable, retryAfterMs } = error;

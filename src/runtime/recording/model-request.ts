@@ -35,7 +35,7 @@ export function plainResult({
   usage,
   model,
 }: CompletionResult): Extract<OutcomeOf<'model'>, { result: unknown }>['result'] {
-  const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens } = usage;
+  const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, estimated } = usage;
   return {
     content,
     ...(thinking
@@ -52,7 +52,7 @@ export function plainResult({
         }
       : {}),
     stopReason,
-    usage: defined({ inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens }) as typeof usage,
+    usage: defined({ inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, estimated }) as typeof usage,
     model,
   };
 }

@@ -2,6 +2,7 @@ import type { Signal } from '../../contract/signal.ts';
 import { AppError, isAppError } from '../../core/errors.ts';
 import type { SignalLog } from '../../core/signal-log.ts';
 import { signalDigest } from '../../core/signal-seal.ts';
+import { faultOf } from '../session-fold.ts';
 import { foldWorkflow, type WorkflowCore } from './workflow-core.ts';
 import { WorkflowTrail } from './workflow-trail.ts';
 
@@ -59,7 +60,7 @@ async function readPage(log: SignalLog, id: string, after: number, limit: number
     return await log.read(`workflow:${id}`, after, limit);
   } catch (error) {
     if (isAppError(error, 'log_divergence') && typeof error.extra?.seq === 'number')
-      throw workflowDamaged(id, error.extra.seq, 'it is not JSON');
+      throw workflowDamaged(id, error.extra.seq, faultOf(error));
     throw error;
   }
 }

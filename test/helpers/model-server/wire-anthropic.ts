@@ -33,7 +33,7 @@ export function anthropicAnswer(reply: Reply, request: { readonly number: number
       jsonFrame('message_delta', {
         type: 'message_delta',
         delta: { stop_reason: replyStop(reply), stop_sequence: null },
-        usage: { output_tokens: replyUsage(reply)?.outputTokens ?? 0 },
+        usage: endUsage(reply),
       }),
       jsonFrame('message_stop', { type: 'message_stop' }),
     ],
@@ -87,12 +87,18 @@ function blockFrames(reply: Reply, requestNumber: number): Frame[] {
   return frames;
 }
 
+function endUsage(reply: Reply): Record<string, number> {
+  const usage = replyUsage(reply);
+  return usage ? { output_tokens: usage.outputTokens } : {};
+}
+
 function wireUsage(reply: Reply, outputTokens: number): Record<string, number> {
   const usage = replyUsage(reply);
-  const read = usage?.cacheReadTokens ?? 0;
-  const write = usage?.cacheWriteTokens ?? 0;
+  if (!usage) return {};
+  const read = usage.cacheReadTokens ?? 0;
+  const write = usage.cacheWriteTokens ?? 0;
   return {
-    input_tokens: (usage?.inputTokens ?? 0) - read - write,
+    input_tokens: usage.inputTokens - read - write,
     cache_read_input_tokens: read,
     cache_creation_input_tokens: write,
     output_tokens: outputTokens,
