@@ -4,6 +4,8 @@ import { AppError } from '../core/errors.ts';
 /** Deepest nesting of arrays and objects in a body; deeper ones could exhaust the stack of whoever walks them. */
 export const JSON_DEPTH_MAX = 128;
 
+/** Longest character. */
+const UTF8_BYTES_MAX = 4;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 /** Only these texts can hold half of a surrogate pair; in UTF-8 itself there is none. */
@@ -23,8 +25,9 @@ export type Halves = 'refuse' | 'replace';
  */
 export function parseJsonBody(bytes: Buffer, halves: Halves = 'refuse'): unknown {
   if (bytes.length === 0) return undefined;
+  if (!isUtf8(bytes))
+    throw new AppError('invalid_json', { detail: `the body is not UTF-8, from byte ${wholeBytes(bytes)} on; encode it as UTF-8` });
   const text = bytes.toString('utf8');
-  if (!isUtf8(bytes)) throw new AppError('invalid_json', { detail: notUtf8(bytes, text) });
   checkDepth(text);
   let value: unknown;
   try {
@@ -37,11 +40,37 @@ export function parseJsonBody(bytes: Buffer, halves: Halves = 'refuse'): unknown
   return value;
 }
 
-function notUtf8(bytes: Buffer, text: string): string {
-  let end = text.indexOf('\ufffd');
-  // One that was sent as such is no fault.
-  while (end !== -1 && isUtf8(bytes.subarray(0, Buffer.byteLength(text.slice(0, end + 1))))) end = text.indexOf('\ufffd', end + 1);
-  return `the body is not UTF-8, from byte ${Buffer.byteLength(text.slice(0, Math.max(end, 0)))} on; encode it as UTF-8`;
+/** The bytes before the first that breaks UTF-8: of two beginnings the shorter one is whole as often as the longer. */
+function wholeBytes(bytes: Buffer): number {
+  let good = 0;
+  let bad = bytes.length;
+  while (bad - good > 2 * UTF8_BYTES_MAX) {
+    const middle = startOfCharacter(bytes, (good + bad) >> 1);
+    if (isUtf8(bytes.subarray(0, middle))) good = middle;
+    else bad = middle;
+  }
+  while (good < bad) {
+    const end = endOfCharacter(bytes, good);
+    if (!isUtf8(bytes.subarray(good, end))) break;
+    good = end;
+  }
+  return good;
+}
+
+function startOfCharacter(bytes: Buffer, at: number): number {
+  let start = at;
+  while (at - start < UTF8_BYTES_MAX - 1 && isContinuation(bytes[start])) start -= 1;
+  return start;
+}
+
+function endOfCharacter(bytes: Buffer, start: number): number {
+  let end = start + 1;
+  while (end - start < UTF8_BYTES_MAX && isContinuation(bytes[end])) end += 1;
+  return end;
+}
+
+function isContinuation(byte = 0): boolean {
+  return (byte & 0xc0) === 0x80;
 }
 
 function refuseHalves(value: unknown, path = ''): void {
