@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -62,10 +62,10 @@ verifies(
 
 test('Ctrl-C that arrives twice, as npm hands it on, still ends in order', async () => {
   running = await startSignetProcess({ folder });
-  running.process.kill('SIGINT');
-  await expect.poll(() => running!.output()).toContain('draining');
-  running.process.kill('SIGINT');
-  await once(running.process, 'exit');
+  const exited = once(running.process, 'exit');
+  // A shell is on time where a busy test would be late: the second one is for a process that is not gone yet.
+  execFileSync('sh', ['-c', `kill -INT ${running.process.pid}; sleep 0.005; kill -INT ${running.process.pid}`]);
+  await exited;
   expect([running.process.exitCode, running.process.signalCode]).toEqual([0, null]);
   expect(running.output()).toContain('stopped');
 });
