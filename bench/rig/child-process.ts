@@ -40,6 +40,7 @@ export async function startDaemon({ env = {}, folder: given, nodeFlags = [] }: D
     // As `npm start` does.
     env: {
       MALLOC_ARENA_MAX: '1',
+      MALLOC_TRIM_THRESHOLD_: '131072',
       PATH: process.env.PATH,
       HOME: process.env.HOME,
       SIGNET_PATH: folder,

@@ -107,8 +107,8 @@ function spawnDaemon(context: CliContext, folder: string, flags: StartFlags): { 
   const child = spawn(process.execPath, [context.launcher, 'start', '--foreground'], {
     detached: true,
     stdio: ['ignore', output, output],
-    // One arena of malloc instead of one a thread: about 6 MiB less, on glibc.
-    env: { MALLOC_ARENA_MAX: '1', ...startEnvironment(context, flags) },
+    // On glibc one arena of malloc instead of one a thread, and free memory at its end given back: about 6 and 2 MiB less.
+    env: { MALLOC_ARENA_MAX: '1', MALLOC_TRIM_THRESHOLD_: '131072', ...startEnvironment(context, flags) },
     cwd: folder,
   });
   child.on('error', () => {}); // Seen as an exit by waitUntilUp: the child has no pid.
