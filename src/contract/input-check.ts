@@ -3,6 +3,8 @@ import type { Operation, ParsedInputOf } from './operation.ts';
 
 /** Faults named in one answer; a body that is wrong a thousand times does not make a thousand lines. */
 export const FAULTS_MAX = 20;
+/** Longest name of a field that an answer repeats, in characters. */
+const NAME_CHARS_MAX = 200;
 
 export interface InputFault {
   /** JSON pointer (RFC 6901) into the flat input; '' is the input as a whole. */
@@ -86,11 +88,17 @@ function unknownFields(schema: z.ZodType, input: unknown): InputFault[] {
   const fields = fieldsOf(schema);
   if (fields.open || typeof input !== 'object' || input === null) return [];
   const faults: InputFault[] = [];
-  for (const name of Object.keys(input)) if (!fields.names.has(name)) faults.push(unknownField([name], schema));
+  for (const name of Object.keys(input)) {
+    if (!fields.names.has(name)) faults.push(faults.length < FAULTS_MAX ? unknownField([name], schema) : UNTOLD);
+  }
   return faults;
 }
 
-function unknownField(path: readonly PropertyKey[], schema: z.ZodType): InputFault {
+/** One of many more: counted, not told. */
+const UNTOLD: InputFault = { pointer: '', detail: '' };
+
+function unknownField(given: readonly PropertyKey[], schema: z.ZodType): InputFault {
+  const path = given.map((part) => (typeof part === 'string' && part.length > NAME_CHARS_MAX ? `${part.slice(0, NAME_CHARS_MAX)}…` : part));
   const known = path.length === 1 ? [...fieldsOf(schema).names] : [];
   const hint = path.length > 1 ? '; leave it out' : known.length === 0 ? '; there are none here' : `; the fields are ${known.join(', ')}`;
   return { pointer: jsonPointer(path), detail: `unknown field ${fieldName(path)}${hint}` };
@@ -101,7 +109,8 @@ function describe(issue: z.core.$ZodIssue, schema: z.ZodType): InputFault[] {
     const meant = meantBranch(issue);
     if (meant) return meant.flatMap((inner) => describeInBranch({ ...inner, path: [...issue.path, ...inner.path] }, schema));
   }
-  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownField([...issue.path, key], schema));
+  if (issue.code === 'unrecognized_keys')
+    return issue.keys.map((key, place) => (place < FAULTS_MAX ? unknownField([...issue.path, key], schema) : UNTOLD));
   return [{ pointer: jsonPointer(issue.path), detail: sentence(fieldName(issue.path), issue) }];
 }
 

@@ -2,7 +2,7 @@ import type OpenAI from 'openai';
 import type { Usage } from '../contract/provider.ts';
 import { AppError } from '../core/errors.ts';
 import type { CompletionChunk, CompletionResult, StopReason } from '../core/provider.ts';
-import { estimateUsage, eventsWithFinal, parseToolCall } from './completion.ts';
+import { estimateUsage, eventsWithFinal, parseToolCall, requireFewCalls } from './completion.ts';
 import { cutError, type FaultContext } from './errors.ts';
 
 type Chunk = OpenAI.Chat.ChatCompletionChunk;
@@ -90,6 +90,7 @@ function addCall(calls: Call[], piece: ToolCallPiece): void {
   if (!call || (piece.id && call.id && piece.id !== call.id)) {
     call = { index, id: piece.id ?? '', name: '', text: '' };
     calls.push(call);
+    requireFewCalls(calls.length);
   }
   call.id ||= piece.id ?? '';
   call.name ||= piece.function?.name ?? '';

@@ -10,6 +10,10 @@ const REST_TIMEOUT_MS = 500;
 const REST_EVENTS_MAX = 16;
 /** Rough length of a token, for servers that do not count. */
 const CHARS_PER_TOKEN = 4;
+/** Tool calls of one answer; each becomes a request, a result and signals of its own. */
+const TOOL_CALLS_MAX = 500;
+/** Deepest nesting of a call's arguments, as of any body. */
+const ARGUMENTS_DEPTH_MAX = 128;
 
 /**
  * Run a wire's stream with one signal that closes its socket: by the caller's abort, and when the reader stops early.
@@ -30,6 +34,7 @@ export async function* guardStream(
       // The SDKs end quietly when they are aborted; a delta that was under way must not look like progress.
       signal?.throwIfAborted();
       whole = chunk.type === 'done';
+      if (chunk.type === 'done') requireFewCalls(chunk.result.toolCalls?.length ?? 0);
       yield chunk;
     }
     signal?.throwIfAborted();
@@ -86,11 +91,19 @@ async function lateEvent<T>(iterator: AsyncIterator<T>): Promise<IteratorResult<
   }
 }
 
+/** @throws AppError `provider_malformed` */
+export function requireFewCalls(calls: number): void {
+  if (calls > TOOL_CALLS_MAX)
+    throw new AppError('provider_malformed', { detail: `the answer asks for more than ${TOOL_CALLS_MAX} tool calls` });
+}
+
 /** A call with its arguments parsed; text that is no JSON is handed on with the reason, for the model to see. */
 export function parseToolCall(id: string, name: string, text: string): ToolCall {
   if (text.trim() === '') return { id, name, input: {} };
   try {
-    return { id, name, input: JSON.parse(text) as unknown };
+    const input = JSON.parse(text) as unknown;
+    if (!isDeeper(input, ARGUMENTS_DEPTH_MAX)) return { id, name, input };
+    return { id, name, input: {}, inputError: `the arguments are nested deeper than ${ARGUMENTS_DEPTH_MAX} levels` };
   } catch (error) {
     return {
       id,
@@ -99,6 +112,11 @@ export function parseToolCall(id: string, name: string, text: string): ToolCall 
       inputError: `the arguments are not valid JSON: ${error instanceof Error ? error.message : 'unreadable'}`,
     };
   }
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }
 
 /** Tokens of a text by its length; only for servers that report no usage. */

@@ -7,9 +7,9 @@ import { withinTime } from './time-bound.ts';
 const FAULTS_NAMED_MAX = 8;
 /** Longest schema of one tool, in characters of JSON: compiling costs time and memory of the whole process. */
 export const SCHEMA_CHARS_MAX = 100_000;
-/** Keywords that may take longer than schema and input are long: a pattern tries ways to match, items are compared in pairs, references recurse. */
-const SLOW_KEYWORDS = /"(?:pattern|patternProperties|uniqueItems|\$ref|\$dynamicRef)":/;
-/** The check of one input by such a schema; everything else in the process waits meanwhile. Unit: milliseconds. */
+/** Compiling one schema; everything else in the process waits meanwhile. Unit: milliseconds. */
+const COMPILE_MS_MAX = 500;
+/** The check of one input: a pattern tries ways to match, items are compared in pairs, each item by each part of a schema. Unit: milliseconds. */
 const CHECK_MS_MAX = 250;
 
 const OPTIONS: Options = {
@@ -52,16 +52,21 @@ function compileSchema(field: { readonly name: string; readonly pointer: string 
     new AppError('invalid_request', { detail: `${field.name} ${why}`, errors: [{ pointer: field.pointer, detail: why }], cause });
   if (schema.type !== 'object') throw refuse('must have "type": "object"');
   if ('$async' in schema) throw refuse('must not be asynchronous; remove $async');
-  const text = JSON.stringify(schema);
-  if (text.length > SCHEMA_CHARS_MAX) throw refuse(`is longer than ${SCHEMA_CHARS_MAX} characters; shorten it`);
+  if (JSON.stringify(schema).length > SCHEMA_CHARS_MAX) throw refuse(`is longer than ${SCHEMA_CHARS_MAX} characters; shorten it`);
   let validate: ValidateFunction;
   try {
-    validate = compile(schema);
+    const compiled = withinTime(COMPILE_MS_MAX, () => compile(schema));
+    if (!compiled) {
+      // Broken off in the middle, they may hold anything.
+      draft2020Instance = undefined;
+      draft7Instance = undefined;
+      throw new Error(`it cannot be compiled within ${COMPILE_MS_MAX} ms; make it smaller`);
+    }
+    validate = compiled.value;
   } catch (error) {
     throw refuse(`is not a valid JSON Schema: ${error instanceof Error ? error.message : String(error)}`, error);
   }
   const check = (input: unknown) => (validate(input) ? [] : faultsOf(validate.errors ?? []));
-  if (!SLOW_KEYWORDS.test(text)) return check;
   return (input) => {
     try {
       return withinTime(CHECK_MS_MAX, () => check(input))?.value ?? [CHECK_TOO_SLOW];

@@ -11,6 +11,8 @@ import { failedRun, type RunLimits, runTool, type ToolRun } from './tool-run.ts'
 
 /** Most tools registered at once; each costs a compiled schema and is offered to models. */
 export const TOOLS_MAX = 2_048;
+/** A longer schema of an MCP server's tool is compiled with its first call, in characters of JSON. */
+const LISTED_SCHEMA_CHARS_MAX = 10_000;
 
 /** Where a tool is reached, for those who list tools. */
 export interface ToolPlace {
@@ -29,8 +31,8 @@ export interface ToolRegistry {
   /** True when there was one. Calls that run go on. */
   unregister(name: string): boolean;
   get(name: string): Tool | undefined;
-  /** Sorted by name. */
-  list(): ToolInfo[];
+  /** Sorted by name. @param agent  leaves out the tools that are not for it */
+  list(agent?: string): ToolInfo[];
   /** What a model is offered, sorted by name: the same tools give the same bytes, which keeps prompt caches. Unknown names are left out. */
   definitions(names?: readonly string[]): ToolDefinition[];
   /** @throws AppError `tool_not_found`; `invalid_request` with a pointer and a fix for each fault */
@@ -78,12 +80,17 @@ export function createToolRegistry({ limits, log }: ToolRegistryDeps): ToolRegis
       requireName(tool.name);
       if (entries.has(tool.name)) throw new AppError('tool_exists', { detail: `a tool named ${tool.name} is registered already` });
       if (entries.size >= TOOLS_MAX) throw new AppError('overloaded', { detail: `${TOOLS_MAX} tools are registered; remove some first` });
-      const check = tool.origin === 'builtin' ? undefined : compileInputCheck(tool.name, tool.inputSchema);
+      const check = isCheckedLater(tool) ? undefined : compileInputCheck(tool.name, tool.inputSchema);
       entries.set(tool.name, { tool, place, check });
     },
     unregister: (name) => entries.delete(name),
     get: (name) => entries.get(name)?.tool,
-    list: () => sorted(entries.values()).map((entry) => infoOf(entry, limits.toolTimeoutMs)),
+    list(agent) {
+      const isFor = ({ tool }: Entry): boolean => agent === undefined || (tool.isFor?.(agent) ?? true);
+      return sorted(entries.values())
+        .filter(isFor)
+        .map((entry) => infoOf(entry, limits.toolTimeoutMs));
+    },
     definitions(names) {
       const wanted = names && new Set(names);
       return sorted(entries.values())
@@ -103,6 +110,11 @@ export function createToolRegistry({ limits, log }: ToolRegistryDeps): ToolRegis
       }
     },
   };
+}
+
+/** A server may list many tools with long schemas at once: those are compiled with their first call. */
+function isCheckedLater({ origin, inputSchema }: Tool): boolean {
+  return origin === 'builtin' || (origin === 'mcp' && JSON.stringify(inputSchema).length > LISTED_SCHEMA_CHARS_MAX);
 }
 
 function sorted(entries: Iterable<Entry>): Entry[] {

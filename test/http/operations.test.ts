@@ -61,6 +61,21 @@ describe('input', () => {
     expect(answer.body.detail).toContain('5 more fields are wrong');
   });
 
+  test('many faults and long names do not make a long answer', async () => {
+    const many = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`f${n}`, n]));
+    for (const [method, path] of [
+      ['POST', '/notes/a'],
+      ['PATCH', '/notes/a'],
+    ] as const) {
+      const { body } = await send(method, path, many);
+      expect(body.errors).toHaveLength(20);
+      expect(body.detail).toMatch(/; (99|1\d\d) more fields are wrong/);
+    }
+    const long = await send('POST', '/notes/a', { content: 'x', ['x'.repeat(1_000)]: 1 });
+    expect(long.body.errors).toMatchObject([{ pointer: `/${'x'.repeat(200)}…` }]);
+    expect(JSON.stringify(long.body).length).toBeLessThan(2_000);
+  });
+
   test('unknown fields are refused by strict and plain schemas, in body and query, and ignored for old clients', async () => {
     expect((await send('PATCH', '/notes/a', { colour: 1 })).body).toMatchObject({ errors: [{ pointer: '/colour' }] });
     expect((await send('GET', '/notes?colour=1')).body).toMatchObject({ errors: [{ pointer: '/colour' }] });

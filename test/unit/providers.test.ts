@@ -112,6 +112,24 @@ describe.each(WIRES)('$name', ({ name, path, create }) => {
     ]);
   });
 
+  it('hands over arguments that are nested too deeply as none, with the reason', async () => {
+    const inputText = `{"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}`;
+    server.script([{ toolCalls: [{ id: 'a1', name: 'weather', inputText }] }]);
+    const result = await make(create, path).complete(HELLO, { tools: [WEATHER] });
+    expect(result.toolCalls).toEqual([
+      { id: 'a1', name: 'weather', input: {}, inputError: 'the arguments are nested deeper than 128 levels' },
+    ]);
+  });
+
+  it('refuses an answer of more calls than anybody can mean', async () => {
+    const toolCalls = Array.from({ length: 501 }, (_, n) => ({ id: `c${n}`, name: 'weather', input: {} }));
+    server.script([{ toolCalls }]);
+    await expect(make(create, path).complete(HELLO, { tools: [WEATHER] })).rejects.toMatchObject({
+      code: 'provider_malformed',
+      detail: expect.stringContaining('more than 500 tool calls'),
+    });
+  });
+
   it('takes a call without arguments as an empty object', async () => {
     server.script([{ toolCalls: [{ id: 'a1', name: 'now', inputText: '' }] }]);
     const result = await make(create, path).complete(HELLO, { tools: [WEATHER] });

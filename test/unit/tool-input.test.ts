@@ -96,6 +96,20 @@ test('a check that would take minutes is given up, and the next one works', () =
   expect(distinct({ list: Array.from({ length: 40_000 }, (_, n) => ({ n })) })).toMatchObject([{ pointer: '' }]);
 });
 
+test('each item by each part of a schema is given up as well, before its faults fill the memory', () => {
+  const items = { allOf: Array.from({ length: 300 }, (_, n) => ({ const: n })) };
+  const check = compiled({ properties: { list: { type: 'array', items } } });
+  expect(check({ list: Array.from({ length: 200_000 }, () => 1) })).toMatchObject([
+    { pointer: '', detail: expect.stringContaining('250 ms') },
+  ]);
+});
+
+test('a schema that takes too long to compile is refused, and the next one is taken', () => {
+  const anyOf = Array.from({ length: 6_000 }, (_, n) => ({ const: n }));
+  expect(refusal({ type: 'object', properties: { n: { anyOf } } })).toContain('cannot be compiled within 500 ms');
+  expect(compiled({ properties: { n: { type: 'integer' } } })({ n: 'x' })).toHaveLength(1);
+});
+
 test('an input that is nested too deeply for a schema that refers to itself is a fault', () => {
   const check = compiled({ properties: { next: { $ref: '#' } } });
   let deep = {};
