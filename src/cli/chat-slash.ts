@@ -40,7 +40,7 @@ export async function runSlashCommand(name: string, { client, session, view, sty
     case 'status':
       return showSession(await client.session.get(session.id), view);
     case 'tools':
-      for (const tool of (await client.tools.list()).tools) {
+      for (const tool of (await client.tools.list({ agent: session.agent })).tools) {
         view.note(`${plainLine(tool.name, 64).padEnd(24)} ${style.dim(plainLine(tool.description, 100))}`);
       }
       return;

@@ -8,6 +8,8 @@ interface Node {
   readonly path: readonly string[];
   readonly commands: readonly { readonly name: string; readonly description: string }[];
   readonly options: readonly Option[];
+  /** What an argument may be. */
+  readonly choices: readonly string[];
 }
 
 /** A completion script, made from the program itself, so it knows exactly the commands and flags that exist. */
@@ -19,14 +21,20 @@ export function completionScript(program: Command, shell: Shell): string {
 
 function collect(command: Command, path: readonly string[]): Node[] {
   const helper = command.createHelp();
-  const commands = helper.visibleCommands(command).filter((child) => child.name() !== 'help');
+  const commands = helper.visibleCommands(command).filter((child) => command.commands.includes(child));
   const named = commands.map((child) => ({ name: child.name(), description: child.description() }));
-  const node = { path, commands: named, options: helper.visibleOptions(command) };
+  const node = { path, commands: named, options: helper.visibleOptions(command), choices: choicesOf(command) };
   return [node, ...commands.flatMap((child) => collect(child, [...path, child.name()]))];
 }
 
+/** Of `help` the commands of the program, which it explains. */
+function choicesOf(command: Command): readonly string[] {
+  if (command.name() === 'help') return (command.parent?.commands ?? []).map((child) => child.name());
+  return command.registeredArguments.flatMap((argument) => argument.argChoices ?? []);
+}
+
 function words(node: Node): string {
-  return [...node.commands.map(({ name }) => name), ...node.options.flatMap(flags)].join(' ');
+  return [...node.commands.map(({ name }) => name), ...node.choices, ...node.options.flatMap(flags)].join(' ');
 }
 
 function flags(option: Option): string[] {
@@ -89,6 +97,7 @@ function fish(name: string, nodes: readonly Node[]): string {
   for (const node of nodes) {
     const condition = fishCondition(node);
     for (const child of node.commands) lines.push(`complete -c ${name} -n ${condition} -a ${child.name} -d ${quote(child.description)}`);
+    for (const choice of node.choices) lines.push(`complete -c ${name} -n ${condition} -a ${choice}`);
     for (const option of node.options)
       lines.push(`complete -c ${name} -n ${condition}${fishOption(option)} -d ${quote(option.description)}`);
   }

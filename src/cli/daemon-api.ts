@@ -25,8 +25,13 @@ export function requireDaemonApi(context: CliContext, flags: DaemonFlags): Daemo
   const baseUrl = flags.url || env.SIGNET_DAEMON_URL || daemonUrl(context, flags);
   if (!/^https?:\/\//.test(baseUrl))
     throw new CliExit(EXIT.usage, `the daemon's address must begin with http:// or https://, not ${baseUrl}`);
+  return daemonAt(context, baseUrl, flags.path);
+}
+
+/** Calls fail with `daemon_unreachable` when nobody answers. */
+export function daemonAt(context: CliContext, baseUrl: string, path?: string): DaemonClient {
   const headers = { 'x-signet-actor': 'signet-cli', 'x-signet-actor-type': 'operator' };
-  const token = tokenFor(context, baseUrl, flags.path);
+  const token = tokenFor(context, baseUrl, path);
   return createDaemonClient({ baseUrl, headers, ...(token === undefined ? {} : { token }) });
 }
 

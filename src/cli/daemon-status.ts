@@ -1,6 +1,8 @@
 import { serverUrl } from '../client/adapter.ts';
+import { daemonOperations } from '../contract/daemon.ts';
 import { isAppError } from '../core/errors.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
+import { daemonAt } from './daemon-api.ts';
 import { identityByCommand } from './daemon-stop.ts';
 import { createStyle, formatDuration, type Style } from './terminal.ts';
 import { plainText, safeJson } from './terminal-text.ts';
@@ -30,6 +32,8 @@ export interface Status {
   readonly daemonReachable: boolean | null;
   readonly provider: StatusProvider | null;
   readonly sessions: { readonly alive: number; readonly byState: Readonly<Record<string, number>> } | null;
+  /** What is wrong with agent.yaml as it stands; null when the daemon does not say. */
+  readonly configProblems: readonly string[] | null;
   readonly problem: string | null;
 }
 
@@ -55,6 +59,7 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
     daemonReachable: null,
     provider: null,
     sessions: null,
+    configProblems: null,
   };
   if (!address) return { ...nothing, problem: null };
   const client = clientAt(context, address.url, flags.path);
@@ -74,11 +79,30 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
       daemonReachable: health.daemon.reachable,
       provider: info.provider,
       sessions: health.sessions,
+      configProblems: await readConfigProblems(context, { url: info.daemonUrl, pid: health.pid, path: flags.path }),
       problem: null,
     };
   } catch (error) {
     if (!isAppError(error)) throw error;
     return { ...nothing, problem: daemon || address.given ? error.detail : null };
+  }
+}
+
+interface DaemonPlace {
+  /** As the runtime reaches it: seen from another machine this may be another daemon. */
+  readonly url: string;
+  readonly pid: number;
+  readonly path: string | undefined;
+}
+
+async function readConfigProblems(context: CliContext, { url, pid, path }: DaemonPlace): Promise<string[] | null> {
+  try {
+    const daemon = daemonAt(context, url, path);
+    const status = await daemon.call(daemonOperations.daemonStatus, {}, { timeoutMs: STATUS_TIMEOUT_MS });
+    return status.pid === pid ? status.config.problems : null;
+  } catch (error) {
+    if (!isAppError(error)) throw error;
+    return null;
   }
 }
 
@@ -108,7 +132,12 @@ export function formatStatus(status: Status, style: Style): string {
     `  provider  ${status.provider ? plainText(formatProvider(status.provider)) : 'unknown'}`,
     `  sessions  ${formatSessionCounts(status.sessions)}`,
     `  data      ${plainText(status.workspace)}`,
+    ...configLines(status.configProblems ?? [], style),
   ].join('\n')}\n`;
+}
+
+function configLines(problems: readonly string[], style: Style): string[] {
+  return problems.flatMap((text) => text.split('\n')).map((line) => `  config    ${style.yellow(plainText(line))}`);
 }
 
 /** Which provider answers when a session names none; the demo has one model, of its own name. */

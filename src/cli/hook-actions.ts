@@ -5,7 +5,7 @@ import { AppError } from '../core/errors.ts';
 import type { CallOptions, DaemonClient } from '../core/operation-call.ts';
 import { type CliContext, CliExit, describeFailure, EXIT } from './context.ts';
 import { type DaemonFlags, requireDaemonApi } from './daemon-api.ts';
-import { countOf, type HookPayload, readPayload, textOf } from './hook-payload.ts';
+import { countOf, type HookPayload, type ReadPayload, readPayload, sessionKeyOf, textOf } from './hook-payload.ts';
 import { readStdinText } from './stdin-text.ts';
 import type { Environment } from './terminal.ts';
 import { plainText, safeJson } from './terminal-text.ts';
@@ -31,6 +31,8 @@ const LAST_ANSWER_CHARS_MAX = 50_000;
 const SUMMARY_CHARS_MAX = 1_000_000;
 /** The session goes on: after its end, or in the middle, after a compaction. */
 const RESUMING_SOURCES: ReadonlySet<string> = new Set(['resume', 'compact']);
+/** Events of the memory as a whole: they need no session, and stdin only for what no flag says. */
+const WITHOUT_SESSION: ReadonlySet<HookEvent> = new Set(['synthesis', 'synthesis-complete']);
 const RUNTIME_PATHS = ['plugin', 'legacy'] as const;
 /** Refusals that are in order: somebody else does it already, or it is done later. */
 const HARMLESS: ReadonlySet<ErrorCode> = new Set(['session_claimed', 'synthesis_busy', 'rate_limited']);
@@ -77,25 +79,28 @@ const EVENTS: Readonly<Record<HookEvent, (call: HookCall) => Promise<Answer>>> =
  *         nothing to tell; with code 1 when the daemon refuses what it was told
  */
 export async function runHook(context: CliContext, event: HookEvent, flags: HookFlags): Promise<void> {
+  let problem: string | undefined;
   try {
-    const payload = await payloadOf(context, event, flags);
+    const read = await eventOf(context, event, flags);
+    problem = read.problem;
+    const payload = read.payload;
     const options = { timeoutMs: waitMs(context, event), headers: { 'x-signet-actor-type': 'harness' } };
     const daemon = daemonOf(context, flags);
     const call = { daemon, flags, payload, caller: callerOf(flags, payload, context.env), options };
     const { answer, text } = await EVENTS[event](call);
+    if (problem !== undefined) context.stderr.write(`signet: hook ${event}: ${problem}; it goes on without\n`);
     if (flags.json) context.stdout.write(`${safeJson(answer)}\n`);
     else if (text) context.stdout.write(`${plainText(text).trimEnd()}\n`);
   } catch (error) {
-    throw new CliExit(exitCodeOf(error), `hook ${event}: ${describeFailure(error)}`);
+    const reasons = [problem, describeFailure(error)].filter((reason) => reason !== undefined);
+    throw new CliExit(exitCodeOf(error), `hook ${event}: ${reasons.join('; ')}`);
   }
 }
 
-async function payloadOf(context: CliContext, event: HookEvent, flags: HookFlags): Promise<HookPayload> {
+async function eventOf(context: CliContext, event: HookEvent, flags: HookFlags): Promise<ReadPayload> {
   if (event === 'synthesis-complete' && flags.content === '-')
-    return { content: await readStdinText(context, 'MEMORY.md', MEMORY_FILE_CHARS_MAX) };
-  const { payload, problem } = await readPayload(context);
-  if (problem !== undefined) context.stderr.write(`signet: hook ${event}: ${problem}; it goes on without\n`);
-  return payload;
+    return { payload: { content: await readStdinText(context, 'MEMORY.md', MEMORY_FILE_CHARS_MAX) } };
+  return readPayload(context, !WITHOUT_SESSION.has(event));
 }
 
 /** Fields of every hook. The harness's own name of a sub-agent is no agent of ours: it opens no memories. */
@@ -103,7 +108,7 @@ function callerOf(flags: HookFlags, payload: HookPayload, env: Environment) {
   const named = textOf(payload, 'runtimePath', 'runtime_path') ?? env.SIGNET_RUNTIME_PATH;
   return {
     harness: flags.harness,
-    sessionKey: textOf(payload, 'session_id', 'sessionId', 'sessionKey', 'session_key'),
+    sessionKey: sessionKeyOf(payload),
     agentId: flags.agent || flags.agentId || env.SIGNET_AGENT_ID || textOf(payload, 'agentId'),
     project: flags.project || textOf(payload, 'project', 'cwd'),
     runtimePath: RUNTIME_PATHS.find((path) => path === named),

@@ -9,20 +9,30 @@ const BYTE_ORDER_MARK = '\uFEFF';
 /** What a harness says of an event, as its own JSON: nothing in it is certain. */
 export type HookPayload = Readonly<Record<string, unknown>>;
 
-interface ReadPayload {
+export interface ReadPayload {
   readonly payload: HookPayload;
-  /** Why it is empty although something was there, or may have been. */
+  /** What is missing in it, or why nothing of stdin is in it. */
   readonly problem?: string;
 }
 
-/** The JSON object on stdin; empty when there is none, and when a person at a terminal runs the command. Never rejects. */
-export async function readPayload({ stdin }: CliContext): Promise<ReadPayload> {
+/**
+ * The JSON object on stdin; empty when there is none, and when a person at a terminal runs the command. Never rejects.
+ *
+ * @param ofSession  the event is one of a session, so a payload and the id of the session in it are missed
+ */
+export async function readPayload({ stdin }: CliContext, ofSession: boolean): Promise<ReadPayload> {
   if (stdin.isTTY) return { payload: {} };
   const { text, problem } = await readBounded(stdin);
   const payload = parseObject(text.replace(BYTE_ORDER_MARK, ''));
-  if (payload) return { payload };
+  if (payload) return ofSession && sessionKeyOf(payload) === undefined ? { payload, problem: 'stdin has no session_id' } : { payload };
   if (problem !== undefined) return { payload: {}, problem };
-  return text.trim() === '' ? { payload: {} } : { payload: {}, problem: 'stdin is no JSON object' };
+  if (text.trim() !== '') return { payload: {}, problem: 'stdin is no JSON object' };
+  return ofSession ? { payload: {}, problem: 'stdin is empty' } : { payload: {} };
+}
+
+/** Id of the session, in the spellings of harnesses. */
+export function sessionKeyOf(payload: HookPayload): string | undefined {
+  return textOf(payload, 'session_id', 'sessionId', 'sessionKey', 'session_key');
 }
 
 /** The first of these fields that is a text with something in it. */

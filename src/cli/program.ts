@@ -1,9 +1,11 @@
-import { Command, CommanderError, Option } from 'commander';
+import { Argument, Command, CommanderError, Option } from 'commander';
 import { addAgentCommands } from './agent-commands.ts';
+import { completionScript, SHELLS, type Shell } from './completion.ts';
 import { type CliContext, CliExit, describeFailure, EXIT } from './context.ts';
 import { addDaemonCommands } from './daemon-commands.ts';
 import { addDiffCommand } from './diff-command.ts';
 import { addExportCommand } from './export-command.ts';
+import { addHelpCommand, completeHelp } from './help-command.ts';
 import { addHookCommand, isSilencedHook } from './hook-command.ts';
 import { addImportCommand } from './import-command.ts';
 import { addLogCommand } from './log-command.ts';
@@ -40,9 +42,7 @@ export function createProgram(context: CliContext): Command {
     .description('The daemon under your AI agents: many supervised sessions, one memory, everything visible as signals.')
     .version(context.version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
-    .helpCommand('help [command]', 'show help of a command')
     .showSuggestionAfterError(true)
-    .showHelpAfterError('(signet --help lists the commands)')
     .configureOutput({
       writeOut: (text) => context.stdout.write(text),
       writeErr: (text) => context.stderr.write(text),
@@ -51,6 +51,7 @@ export function createProgram(context: CliContext): Command {
     })
     .exitOverride()
     .addHelpText('after', EXAMPLES);
+  addHelpCommand(program);
   addDaemonCommands(program, context);
   addChatCommand(program, context);
   addSessionCommands(program, context);
@@ -69,6 +70,7 @@ export function createProgram(context: CliContext): Command {
   addImportCommand(program, context);
   addLogCommand(program, context);
   addCompletionCommand(program, context);
+  completeHelp(program);
   return program;
 }
 
@@ -129,7 +131,7 @@ function addCompletionCommand(program: Command, context: CliContext): void {
   program
     .command('completion')
     .description('print a completion script for a shell')
-    .argument('<shell>', 'bash, zsh or fish')
+    .addArgument(new Argument('<shell>', 'shell it is for').choices(SHELLS))
     .addHelpText(
       'after',
       `
@@ -138,10 +140,5 @@ Examples:
   signet completion zsh > ~/.zfunc/_signet            (with ~/.zfunc in fpath)
   signet completion fish > ~/.config/fish/completions/signet.fish`,
     )
-    .action(async (shell: string) => {
-      const { completionScript, SHELLS } = await import('./completion.ts');
-      const known = SHELLS.find((name) => name === shell);
-      if (!known) throw new CliExit(EXIT.usage, `no completion for ${shell}; there is one for ${SHELLS.join(', ')}`);
-      context.stdout.write(completionScript(program, known));
-    });
+    .action((shell: Shell) => void context.stdout.write(completionScript(program, shell)));
 }

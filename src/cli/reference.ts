@@ -18,7 +18,7 @@ export function withReference(document: string, program: Command): string {
 
 function sections(command: Command, path: string): string[] {
   const helper = command.createHelp();
-  const children = helper.visibleCommands(command).filter((child) => child.name() !== 'help');
+  const children = helper.visibleCommands(command).filter((child) => command.commands.includes(child));
   const [name] = path.split(' ').slice(-1);
   const own = [
     `### \`${path}\``,
@@ -35,7 +35,8 @@ function sections(command: Command, path: string): string[] {
 }
 
 function argumentRow(argument: Argument): readonly [string, string] {
-  return [`<${argument.name()}>`, argument.description];
+  const choices = argument.argChoices ? `; one of ${argument.argChoices.join(', ')}` : '';
+  return [`<${argument.name()}>`, argument.description + choices];
 }
 
 function optionRow(option: Option): readonly [string, string] {

@@ -46,7 +46,7 @@ export async function execWithSecrets(context: CliContext, command: readonly str
   const secrets = Object.fromEntries(flags.secret.map(readReference));
   const answer = await requireDaemonApi(context, flags).call(
     secretOperations.execWithSecrets,
-    { command: command.join(' '), secrets, cwd: context.cwd, timeoutMs: flags.timeout * 1_000 },
+    { command: shellCommand(command), secrets, cwd: context.cwd, timeoutMs: flags.timeout * 1_000 },
     { timeoutMs: EXEC_CALL_TIMEOUT_MS },
   );
   if (flags.json) context.stdout.write(`${safeJson(answer)}\n`);
@@ -57,6 +57,11 @@ export async function execWithSecrets(context: CliContext, command: readonly str
     if (answer.timedOut) context.stderr.write(`signet: the command was given up after ${flags.timeout} s\n`);
   }
   if (answer.code !== 0) throw new CliExit(answer.code);
+}
+
+/** One word is a command of the shell; several reach the program they begin with as they are. */
+function shellCommand(words: readonly string[]): string {
+  return words.length === 1 ? words.join('') : words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ');
 }
 
 /** `NAME` stands for `NAME=NAME`. */

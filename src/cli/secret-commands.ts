@@ -33,7 +33,10 @@ export function addSecretCommands(program: Command, context: CliContext): void {
     .action(async (name, flags) => (await actions()).deleteSecret(context, name, flags));
 
   add('exec', 'run a shell command with secrets in its environment; their values are taken out of what it writes')
-    .argument('<command...>', 'shell command; quote it, so that your own shell leaves $NAME alone')
+    .argument(
+      '<command...>',
+      'one word is a shell command: quote it, so that your own shell leaves $NAME alone; several are a program and its arguments as they are',
+    )
     .requiredOption(
       '-s, --secret <name>',
       'NAME, or VARIABLE=NAME, or VARIABLE=op://vault/item/field; can be given several times',
@@ -45,7 +48,8 @@ export function addSecretCommands(program: Command, context: CliContext): void {
       '\nIt runs in the current folder, and ends with the exit code of the command.\n' +
         '\nExamples:\n' +
         '  signet secret exec -s OPENAI_API_KEY \'curl -sH "Authorization: Bearer $OPENAI_API_KEY" https://api.openai.com/v1/models\'\n' +
-        '  signet secret exec -s PGPASSWORD=op://Work/db/password \'psql -h db -c "select 1"\'',
+        '  signet secret exec -s PGPASSWORD=op://Work/db/password \'psql -h db -c "select 1"\'\n' +
+        '  signet secret exec -s OPENAI_API_KEY -- node report.js --title "two words"',
     )
     .action(async (command, flags) => (await actions()).execWithSecrets(context, command, flags));
 }

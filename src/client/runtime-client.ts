@@ -149,7 +149,7 @@ async function promptUntilAnswered(call: Call, input: InputOf<Ops['prompt']>, si
 function catalogueMethods(call: Call) {
   return {
     tools: {
-      list: () => call(operations.listTools, {}),
+      list: (query: InputOf<Ops['listTools']> = {}) => call(operations.listTools, query),
       /** A tool that fails is an answer with `isError`, not a rejection. */
       call: (name: string, input?: unknown, extra: Rest<Ops['callTool'], 'name' | 'input'> & SignalOption = {}) => {
         const { signal, ...fields } = extra;

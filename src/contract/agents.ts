@@ -107,7 +107,7 @@ export const agentOperations = {
     }),
     output: AgentDetail.extend({ created: z.array(z.string()) }),
     status: 201,
-    errors: ['agent_exists', 'config_invalid', 'workspace_unwritable'],
+    errors: ['agent_exists', 'config_invalid', 'workspace_unwritable', 'storage_failed'],
   }),
   deleteAgent: defineOperation({
     ...agents,
@@ -135,6 +135,6 @@ export const agentOperations = {
       /** Its folder was deleted. */
       folder: z.boolean(),
     }),
-    errors: ['agent_not_found', 'agent_protected', 'config_invalid', 'workspace_unwritable'],
+    errors: ['agent_not_found', 'agent_protected', 'config_invalid', 'workspace_unwritable', 'storage_failed'],
   }),
 };

@@ -63,12 +63,15 @@ export const daemonOperations = {
     input: z.object({}),
     output: z.object({
       status: z.enum(['healthy', 'degraded']),
+      /** Why it is degraded. */
+      reasons: z.array(z.string()),
       /** Seconds since start. */
       uptime: z.number(),
       pid: z.int(),
       version: z.string(),
       port: z.int(),
       agentsDir: z.string(),
+      /** The memory store answers, and its last write was not refused by the disk. */
       db: z.boolean(),
       shuttingDown: z.boolean(),
     }),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Metadata, SessionId, ToolName } from './ids.ts';
+import { AgentName, Metadata, SessionId, ToolName } from './ids.ts';
 import { defineOperation, wholeNumber } from './operation.ts';
 
 export const ToolClass = z.enum(['pure', 'idempotent', 'probe', 'unsafe']);
@@ -61,8 +61,8 @@ export const toolOperations = {
     path: '/tools',
     tag: 'tools',
     role: 'readonly',
-    summary: 'Registered tools, built in or added.',
-    input: z.strictObject({}),
+    summary: 'Registered tools, built in or added; of an agent, those its sessions may be offered.',
+    input: z.strictObject({ agent: AgentName.optional() }),
     output: z.object({ tools: z.array(ToolInfo), count: z.int() }),
     errors: [],
     source: 'spec/native-runtime',

@@ -185,7 +185,11 @@ export const workflowConfigOperations = {
     unknownFields: 'ignore',
     summary: 'Workflows of agent.yaml by name, each with its reactive agents, as the runtime starts them.',
     input: z.object({}),
-    output: z.object({ workflows: z.array(WorkflowSource) }),
+    output: z.object({
+      workflows: z.array(WorkflowSource),
+      fault: z.string().nullable().describe('Why agent.yaml as it stands is not taken and the last good one holds'),
+      problems: z.array(z.string()).describe('All that is wrong or odd with agent.yaml as it stands'),
+    }),
     errors: [],
   }),
 };

@@ -7,7 +7,7 @@ import { AppError } from './errors.ts';
 const NEUTRAL = new Set([
   ...['daemonHealth', 'daemonOpenapi', 'whoami', 'listAgents', 'runtimeConfig', 'hookSynthesisConfig'],
   ...['health', 'healthLive', 'healthReady', 'info', 'runtimeOpenapi', 'listProviders', 'providerStatus', 'listModels'],
-  ...['listMachines', 'machineGraph', 'machineMermaid', 'listRuntimeAgents', 'listTools', 'socket'],
+  ...['listMachines', 'machineGraph', 'machineMermaid', 'listRuntimeAgents', 'socket'],
 ]);
 /** Fields that say on whose behalf a call is made; the first one an operation knows is filled in. */
 const AGENT_FIELDS = ['agentId', 'agent', 'fromAgentId', 'agent_id', 'from_agent_id'];
@@ -21,6 +21,9 @@ const OF_ANY_PROJECT = new Set([
   ...['getMemory', 'memoryHistory', 'patchMemory', 'modifyMemory', 'deleteMemory', 'recoverMemory'],
   ...['memoryTimeline', 'similarMemories'],
 ]);
+
+/** Operations that read what the sessions of one agent left under a key: whoever lives under it now has no part in it. */
+const OF_OWN_LINE = new Set(['getTranscript', 'getContinuity', 'searchTranscripts', 'listSummaries']);
 
 /** Flags that widen an operation to all agents and projects, whichever its other fields name. */
 const WIDENING_FIELDS = ['all'];
@@ -106,6 +109,7 @@ export async function requireOwner(
   ownerOf: OwnerOf,
 ): Promise<void> {
   if (NEUTRAL.has(operation.id)) return;
+  if (OF_OWN_LINE.has(operation.id) && caller.project === undefined && input.agentId === caller.agent) return;
   for (const { kind, session } of sessionsOf(operation, input)) {
     const owner = await ownerOf(kind, session);
     if (owner === undefined) continue;

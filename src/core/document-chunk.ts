@@ -4,7 +4,7 @@ import type { DocumentFormat } from '../contract/documents.ts';
 export const CHUNK_CHARS = 1_000;
 /** Longest heading that is kept above a piece, in characters. */
 const HEADING_CHARS_MAX = 200;
-const HEADING = /^(#{1,6})\s+(.+?)\s*#*\s*$/;
+const HEADING_MARK = /^#{1,6}(?=\s)/;
 const FENCE = /^\s*(```+|~~~+)/;
 
 export interface CutDocument {
@@ -51,17 +51,28 @@ function sectionsOf(text: string): Section[] {
     const mark = FENCE.exec(line)?.[1];
     if (fence === undefined) fence = mark;
     else if (mark?.startsWith(fence)) fence = undefined;
-    const heading = fence === undefined ? HEADING.exec(line) : null;
+    const heading = fence === undefined ? headingOf(line) : undefined;
     if (!heading) {
       lines.push(line);
       continue;
     }
     close();
-    path.length = heading[1]!.length - 1;
-    path[heading[1]!.length - 1] = heading[2]!.slice(0, HEADING_CHARS_MAX);
+    path.length = heading.level - 1;
+    path[heading.level - 1] = heading.name.slice(0, HEADING_CHARS_MAX);
   }
   close();
   return sections;
+}
+
+/** A heading may be closed by `#` as well; its ends are trimmed by hand, for a pattern would try every way to share the spaces out. */
+function headingOf(line: string): { readonly level: number; readonly name: string } | undefined {
+  const level = HEADING_MARK.exec(line)?.[0].length;
+  if (level === undefined) return undefined;
+  const written = line.slice(level).trim();
+  if (written === '') return undefined;
+  let end = written.length;
+  while (end > 0 && written[end - 1] === '#') end -= 1;
+  return { level, name: written.slice(0, end).trimEnd() || '#' };
 }
 
 function headline(path: readonly string[]): string {

@@ -1,11 +1,12 @@
 import { hash } from 'node:crypto';
+import { normalForm } from './normal-form.ts';
 
 /** What people put before a memory without meaning it. */
 const NOISE_BEFORE = /^(?:(?:please )?(?:remember|note|keep in mind)(?: that\b|:)|(?:fyi|btw|reminder|memo)\b[:,]?)\s*/i;
 /** What they put behind it. */
 const NOISE_BEHIND = /\s*\((?:noted again|again|reminder|see above)\)[\s.!]*$/i;
 /** A sign at the edge of a word that is no part of it; a minus before a number is. */
-const EDGE = /^[\s"'`“”‘’«»()[\]{}*,;:!?…]+|[\s"'`“”‘’«»()[\]{}*.,;:!?…]+$/gu;
+const EDGE = /[\s"'`“”‘’«»()[\]{}*,;:!?…]/;
 /** `!` before a word or `=` negates: `!flag`, `!=`. A note behind a word, or alone, does not. */
 const NEGATION = /^["'`“”‘’«»()[\]{}*]*(!+)(?==|[\p{L}\p{N}_$(])/u;
 const ARTICLES = new Set(['an', 'the']);
@@ -16,7 +17,7 @@ const SENTENCE_END = /[.!?:;]["'”’)\]]*$/;
  * and introductions such as `remember that` do not matter; negations, numbers, the order and an `A` that is a name do.
  */
 export function canonicalText(content: string): string {
-  const plain = content.normalize('NFKC').replace(/\s+/gu, ' ').trim();
+  const plain = normalForm(content, 'NFKC').replace(/\s+/gu, ' ').trim();
   const told = plain.replace(NOISE_BEFORE, '').replace(NOISE_BEHIND, '').split(' ');
   const shouted = !/\p{Ll}/u.test(plain);
   const words = told
@@ -27,8 +28,16 @@ export function canonicalText(content: string): string {
   return words.join(' ') || plain.toLowerCase();
 }
 
+/** Behind a word, a full stop is no part of it either. By hand, for a pattern would begin anew at every sign within the word. */
+function withoutEdges(word: string): string {
+  let [from, to] = [0, word.length];
+  while (from < to && EDGE.test(word[from]!)) from += 1;
+  while (to > from && (word[to - 1] === '.' || EDGE.test(word[to - 1]!))) to -= 1;
+  return word.slice(from, to);
+}
+
 function bareWord(written: string): string {
-  const word = written.toLowerCase().replace(EDGE, '');
+  const word = withoutEdges(written.toLowerCase());
   const negated = NEGATION.exec(written)?.[1];
   return negated === undefined ? word : negated + word;
 }
@@ -36,7 +45,7 @@ function bareWord(written: string): string {
 /** `a` is one before another word alone: `Plan a` ends with a name; and so is a capital `A` within a sentence that is not all capitals. */
 function isArticle(told: readonly string[], index: number, shouted: boolean): boolean {
   const written = told[index]!;
-  const bare = written.replace(EDGE, '');
+  const bare = withoutEdges(written);
   const word = bare.toLowerCase();
   if (word !== 'a') return ARTICLES.has(word);
   const begins = index === 0 || SENTENCE_END.test(told[index - 1]!);

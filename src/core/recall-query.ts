@@ -1,3 +1,4 @@
+import { normalForm } from './normal-form.ts';
 import { stem } from './recall-query-stem.ts';
 
 /** Distinct terms of a query that count; a pasted file asks for no more than its first words. */
@@ -30,11 +31,8 @@ const ASCII_WORD = /[a-z0-9]+/g;
 export function wordsOf(text: string): string[] {
   if (!/[^\0-\x7f]/.test(text)) return text.toLowerCase().match(ASCII_WORD) ?? [];
   // Only the accents of Latin, Greek and Cyrillic go: vowel signs of other scripts are marks as well, and carry meaning.
-  const plain = text
-    .normalize('NFD')
-    .replace(/[\u0300-\u036f]+/g, '')
-    .normalize('NFC');
-  return plain.toLowerCase().match(WORD) ?? [];
+  const bare = normalForm(text, 'NFD').replace(/[\u0300-\u036f]+/g, '');
+  return normalForm(bare, 'NFC').toLowerCase().match(WORD) ?? [];
 }
 
 /** Distinct stems of a text. */

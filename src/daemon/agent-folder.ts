@@ -1,8 +1,9 @@
 import { lstatSync, readdirSync, realpathSync } from 'node:fs';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { AgentName } from '../contract/ids.ts';
 import { AppError } from '../core/errors.ts';
+import { fileFault } from './file-fault.ts';
 
 const FOLDER = 'agents';
 const FILE_MODE = 0o600;
@@ -36,17 +37,18 @@ export function refuseCaseTwin(folder: string, name: string): void {
 }
 
 /**
- * The folder of an agent with SOUL.md and IDENTITY.md. Files that are there stay as they are.
+ * The folder of an agent with SOUL.md and IDENTITY.md. Files that are there stay as they are; a failure leaves nothing of what it began.
  *
  * @param soul  text of SOUL.md; a template when left out
  * @returns     paths within the workspace of what was written
- * @throws AppError workspace_unwritable, agent_exists
+ * @throws AppError workspace_unwritable, storage_failed, agent_exists
  * @source spec/multi-agent, "scaffoldAgent"
  */
 export async function scaffoldAgent(folder: string, name: string, soul?: string): Promise<string[]> {
   refuseCaseTwin(folder, name);
   const home = join(folder, FOLDER, name);
   const created: string[] = [];
+  const isNew = !lstatSync(home, { throwIfNoEntry: false });
   try {
     await mkdir(home, { recursive: true, mode: FOLDER_MODE });
     requireWithin(folder, home);
@@ -54,10 +56,17 @@ export async function scaffoldAgent(folder: string, name: string, soul?: string)
       if (await writeNew(join(home, file), text)) created.push(join(FOLDER, name, file));
     }
   } catch (error) {
+    await takeBack(folder, created, isNew ? home : undefined);
     if (error instanceof AppError) throw error;
-    throw unwritable(home, error);
+    throw fileFault(home, error);
   }
   return created;
+}
+
+/** What is told is why the agent could not be set up, so a failure in here is not. */
+async function takeBack(folder: string, files: readonly string[], home: string | undefined): Promise<void> {
+  for (const file of files) await rm(join(folder, file), { force: true }).catch(() => undefined);
+  if (home !== undefined) await rmdir(home).catch(() => undefined);
 }
 
 /** Delete the folder of an agent with all that is in it; a link is taken away, what it leads to stays. Answers whether there was one. */
@@ -68,7 +77,7 @@ export async function deleteAgentFolder(folder: string, name: string): Promise<b
     await rm(home, { recursive: true, force: true, maxRetries: 3 });
     return true;
   } catch (error) {
-    throw unwritable(home, error);
+    throw fileFault(home, error);
   }
 }
 
@@ -91,12 +100,17 @@ function entriesOf(folder: string): string[] {
   }
 }
 
+/** Whole or not at all: the text is on the disk before it gets the name. Answers false when the name is taken. */
 async function writeNew(path: string, text: string): Promise<boolean> {
+  if (lstatSync(path, { throwIfNoEntry: false })) return false;
+  const partial = `${path}.part`;
   try {
-    await writeFile(path, text, { flag: 'wx', mode: FILE_MODE });
+    await rm(partial, { force: true });
+    await writeFile(partial, text, { flag: 'wx', mode: FILE_MODE, flush: true });
+    await rename(partial, path);
     return true;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    await rm(partial, { force: true }).catch(() => undefined); // What is told is why the file could not be written.
     throw error;
   }
 }
@@ -111,9 +125,4 @@ function soulText(name: string, soul: string | undefined): string {
 function identityText(name: string): string {
   const shown = name.charAt(0).toUpperCase() + name.slice(1);
   return `# Identity\n\n- **Name:** ${shown}\n- **Role:** one of several agents of this workspace\n`;
-}
-
-function unwritable(path: string, cause: unknown): AppError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new AppError('workspace_unwritable', { detail: `${path}: ${reason}`, cause });
 }

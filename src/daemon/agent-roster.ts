@@ -2,8 +2,8 @@ import { existsSync, realpathSync, statSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Document, isMap, isSeq, parseDocument, YAMLSeq } from 'yaml';
-import { AppError } from '../core/errors.ts';
 import { CONFIG_FILES, checkAgentYaml } from './agent-yaml.ts';
+import { fileFault } from './file-fault.ts';
 
 const FILE_MODE = 0o600;
 
@@ -76,7 +76,7 @@ async function read(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (error) {
-    throw unwritable(file, error);
+    throw fileFault(file, error, 'it stands as it was');
   }
 }
 
@@ -89,11 +89,6 @@ async function replace(file: string, text: string): Promise<void> {
     await rename(partial, file);
   } catch (error) {
     await rm(partial, { force: true }).catch(() => undefined); // What is told is why the file could not be written.
-    throw unwritable(file, error);
+    throw fileFault(file, error, 'it stands as it was');
   }
-}
-
-function unwritable(file: string, cause: unknown): AppError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new AppError('workspace_unwritable', { detail: `${file}: ${reason}; it stands as it was`, cause });
 }

@@ -23,18 +23,21 @@ export interface ConfigDeps {
 
 export function createConfigHandlers({ folder, live }: ConfigDeps): Handlers<typeof configOperations> {
   return {
-    getConfig: () => ({
-      file: live.read.file,
-      config: withoutSecrets(live.loaded.config) as Record<string, unknown>,
-      problems: problemsOf(live),
-      fault: live.fault,
-      reloaded: [...RELOADED],
-      waiting: [...live.waiting],
-      files: [...CONFIG_FILES, ...IDENTITY_FILES].flatMap((name) => {
-        const stats = statSync(join(folder, name), { throwIfNoEntry: false });
-        return stats?.isFile() ? [{ name, size: stats.size, content: contentOf(join(folder, name), stats.size) }] : [];
-      }),
-    }),
+    getConfig: () => {
+      live.look();
+      return {
+        file: live.read.file,
+        config: withoutSecrets(live.loaded.config) as Record<string, unknown>,
+        problems: problemsOf(live),
+        fault: live.fault,
+        reloaded: [...RELOADED],
+        waiting: [...live.waiting],
+        files: [...CONFIG_FILES, ...IDENTITY_FILES].flatMap((name) => {
+          const stats = statSync(join(folder, name), { throwIfNoEntry: false });
+          return stats?.isFile() ? [{ name, size: stats.size, content: contentOf(join(folder, name), stats.size) }] : [];
+        }),
+      };
+    },
   };
 }
 

@@ -1,4 +1,5 @@
-import { type FSWatcher, watch } from 'node:fs';
+import { type FSWatcher, statSync, watch } from 'node:fs';
+import { join } from 'node:path';
 import { isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { CONFIG_FILES, type LoadedAgentYaml, readAgentYaml } from './agent-yaml.ts';
@@ -40,6 +41,8 @@ export interface LiveConfig {
   readonly fault: string | null;
   /** Read the file now. */
   reload(): void;
+  /** While something is wrong, read it again: another file it names may be right by now. A changed agent.yaml itself is left to `watch`. */
+  look(): void;
   /** Called with the keys that took effect. */
   onChange(listener: (keys: readonly string[]) => void): void;
   /** Look at the file from now on. */
@@ -54,7 +57,9 @@ export function createLiveConfig({ folder, loaded, log }: { folder: string; load
   let waiting: string[] = [];
   let fault: string | null = null;
   let unwatch: (() => void) | undefined;
+  let stamp = stampOf(folder);
   const reload = (): void => {
+    stamp = stampOf(folder);
     try {
       read = readAgentYaml(folder);
     } catch (error) {
@@ -91,12 +96,20 @@ export function createLiveConfig({ folder, loaded, log }: { folder: string; load
       return fault;
     },
     reload,
+    look() {
+      if (problemsOf({ fault, read }).length > 0 && stamp === stampOf(folder)) reload();
+    },
     onChange: (listener) => void listeners.push(listener),
     watch() {
       unwatch = watchFile(folder, reload, log);
     },
     close: () => unwatch?.(),
   };
+}
+
+/** Another one when a configuration file was written: what an editor is in the middle of writing must not be read. */
+function stampOf(folder: string): string {
+  return CONFIG_FILES.map((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs).join();
 }
 
 /** @returns function that ends it */

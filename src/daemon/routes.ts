@@ -21,7 +21,7 @@ import { createSecretHandlers, type SecretDeps } from './secret-handlers.ts';
 import { createSessionHandlers, type SessionDeps } from './session-handlers.ts';
 import { createStatusHandlers, type StatusDeps } from './status-handlers.ts';
 import { createTokenHandlers, type TokenDeps } from './token-handlers.ts';
-import { createWorkflowConfig } from './workflow-config.ts';
+import { createWorkflowConfig } from './workflow-handlers.ts';
 
 /** Streams are answered beside the table. */
 export type DaemonHandlers = Handlers<Omit<DaemonOperations, 'streamLogs' | 'streamAgentMessages'>>;
@@ -64,7 +64,7 @@ export function createDaemonHandlers(deps: DaemonDeps): DaemonHandlers {
     ...createTokenHandlers(deps), //   /api/tokens, /api/auth/whoami
     ...createDocumentHandlers(deps), // /api/documents
     ...createAgentFileHandlers(deps), // /api/identity/files, /api/skills
-    ...createWorkflowConfig(deps.folder, () => deps.live.loaded.config), // /api/workflows
+    ...createWorkflowConfig(deps.folder, deps.live), // /api/workflows
     daemonOpenapi: deps.openapi,
   };
 }

@@ -30,6 +30,8 @@ export interface StatusDeps {
   /** Of an existing daemon's memories. */
   readonly adoption: { readonly progress: { readonly read: number; readonly rows: number } | undefined } | undefined;
   readonly meaning: Pick<Meaning, 'status'>;
+  /** Why the last write of the memories was refused by the disk; null when it was not. */
+  readonly writeFault: () => string | null;
   readonly claims: ClaimStore;
   readonly jobs: Pick<JobStore, 'counts'>;
   readonly clock: Clock;
@@ -44,12 +46,14 @@ export function createStatusHandlers(deps: StatusDeps): StatusHandlers {
   const uptime = (): number => Math.max(0, deps.clock.now() - info.startedAtMs) / 1_000;
   return {
     daemonHealth: async () => {
-      const db = await isWell(deps);
+      const reasons = await faultsOf(deps);
+      const db = reasons.length === 0;
       const { port, version, shuttingDown } = info;
       const status = db ? 'healthy' : 'degraded';
-      return { status, uptime: uptime(), pid: process.pid, version, port, agentsDir: deps.folder, db, shuttingDown };
+      return { status, reasons, uptime: uptime(), pid: process.pid, version, port, agentsDir: deps.folder, db, shuttingDown };
     },
     daemonStatus: async ({ agentId: named, project }, context) => {
+      live.look();
       const agentId = agentOf(named, context);
       const counts = agentId === undefined && project === undefined ? await countAll(deps) : await countFor(deps, { agentId, project });
       return {
@@ -121,12 +125,14 @@ export function withoutKeys(config: RuntimeConfig): RuntimeConfig {
   return { ...config, providers: without(config.providers, ['apiKey', 'headers']), mcpServers: without(config.mcpServers, ['env']) };
 }
 
-async function isWell({ memories, log }: StatusDeps): Promise<boolean> {
+/** What is wrong with the memory store. */
+async function faultsOf({ memories, writeFault, log }: StatusDeps): Promise<string[]> {
   try {
     await memories.count();
-    return true;
   } catch (error) {
     log.error({ err: error }, 'the memory store does not answer');
-    return false;
+    return ['the memory store does not answer; the log says why'];
   }
+  const fault = writeFault();
+  return fault === null ? [] : [`the last write of the memory store failed: ${fault}`];
 }

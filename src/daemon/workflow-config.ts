@@ -1,16 +1,9 @@
 import type { AgentYaml } from '../contract/config.ts';
 import { durationMs } from '../contract/duration.ts';
 import type { ReactiveAgent, WorkflowAgentSource, WorkflowSource } from '../contract/workflow.ts';
-import type { workflowConfigOperations } from '../contract/workflow-operations.ts';
 import { AppError } from '../core/errors.ts';
 import { nameHint } from '../core/nearest-name.ts';
-import type { Handlers } from '../core/operation-call.ts';
 import { readOutputSchema } from './output-schema.ts';
-
-/** GET /api/workflows */
-export function createWorkflowConfig(folder: string, config: () => AgentYaml): Handlers<typeof workflowConfigOperations> {
-  return { workflowConfig: () => ({ workflows: workflowsOf(folder, config()) }) };
-}
 
 /**
  * The workflows of agent.yaml, complete.

@@ -151,8 +151,7 @@ async function submit(
 /** The tools of this turn; they stay the same for all of it, which keeps the beginning of its requests the same. */
 function offeredTools(deps: RuntimeDeps, host: SessionHost): { tools: OfferedTool[]; preTools: string[] } {
   const allowed = host.core.allowedTools;
-  const isFor = (name: string) => deps.tools.get(name)?.isFor?.(host.core.agent) ?? true;
-  const offered = deps.tools.list().filter(({ name }) => (allowed === null || allowed.includes(name)) && isFor(name));
+  const offered = deps.tools.list(host.core.agent).filter(({ name }) => allowed === null || allowed.includes(name));
   return {
     tools: offered.map(({ name, class: toolClass, origin, description, inputSchema }) => ({
       name,

@@ -58,8 +58,8 @@ export function createRuntimeHandlers(deps: RuntimeDeps, { sessions, prompts, wo
     sessionMachine: async ({ id }) => liveMachine(await deps.supervisor.view(id)),
     listApprovals: approvals.list,
     decideApproval: approvals.decide,
-    listTools: () => {
-      const tools = deps.toolService.list();
+    listTools: ({ agent }) => {
+      const tools = deps.toolService.list(agent);
       return { tools, count: tools.length };
     },
     registerTool: async (registration) => ({ tools: await deps.toolService.register(registration) }),

@@ -12,6 +12,8 @@ export interface Access {
   write<T>(fn: () => T, options?: WriteOptions): Promise<T>;
   /** One transaction that a loss of power (not of the process) may take back: signs of behaviour are not worth 1-5 ms of a prompt. */
   note<T>(fn: () => T): Promise<T>;
+  /** Why the last write was refused by the disk; null when it was not. */
+  writeFault(): string | null;
   /** What was asked for is written and answered; the caller closes the connection after it. */
   close(): void;
 }
@@ -36,6 +38,7 @@ export function createAccess(db: DatabaseSync, path: string, clock: Clock, commi
     read: run,
     write: (fn, options) => commits.write(fn, options),
     note: (fn) => run(() => commits.note(fn)),
+    writeFault: () => commits.writeFault(),
     close: () => commits.close(),
   };
 }

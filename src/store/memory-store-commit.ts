@@ -1,6 +1,7 @@
 import { closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
+import { isAppError } from '../core/errors.ts';
 import { BackgroundCheckpoint } from './memory-checkpoint.ts';
 import { cachedStatement, storageError, transaction } from './sqlite.ts';
 
@@ -40,6 +41,8 @@ export class GroupCommit {
   #isSyncing = false;
   /** Why a sync failed. What it should have brought to disk may be lost without a further word, so nothing more is promised until the next start. */
   #fault: unknown;
+  /** Why the disk refused the last write, until one succeeds. */
+  #refusal: string | undefined;
   #isDue = false;
   #wal: number | undefined;
   readonly #checkpoint: BackgroundCheckpoint;
@@ -68,6 +71,7 @@ export class GroupCommit {
           // SQLite gave up the whole transaction (disk full, I/O): nobody in it has written anything.
           if (!this.#db.isTransaction) throw error;
           outcome = { fault: error };
+          this.#noteRefusal(error);
         }
       },
       runBare: isRepeatable ? bare : undefined,
@@ -83,9 +87,27 @@ export class GroupCommit {
 
   /** Run `fn` in a transaction of its own, now; a loss of power (not of the process) may take it back. */
   note<T>(fn: () => T): T {
-    const value = transaction(this.#db, fn);
-    this.#tellCommitted();
-    return value;
+    try {
+      const before = this.#changes();
+      const value = transaction(this.#db, fn);
+      if (this.#changes() !== before) this.#refusal = undefined;
+      this.#tellCommitted();
+      return value;
+    } catch (error) {
+      this.#noteRefusal(error);
+      throw error;
+    }
+  }
+
+  /** Why the file takes no writes: the last one was refused by the disk. Null when it was not. */
+  writeFault(): string | null {
+    if (this.#fault !== undefined) return `${this.#path} could not be synced (${this.#fault}); start again`;
+    return this.#refusal ?? null;
+  }
+
+  #noteRefusal(error: unknown): void {
+    const fault = storageError(error, this.#path);
+    if (isAppError(fault, 'storage_failed')) this.#refusal = fault.detail;
   }
 
   /** Everything queued is written, synced and answered; call before the connection closes. */
@@ -133,6 +155,7 @@ export class GroupCommit {
       if (!this.#runBare(batch)) transaction(this.#db, () => this.#runAll(batch));
       this.#tellCommitted();
       const changes = this.#changes();
+      if (changes !== before) this.#refusal = undefined;
       this.#checkpoint.committed(changes);
       // Nothing written: an answer such as "known already" waits only for what it may rest upon.
       if (changes === before && !this.#isSyncing && this.#unsynced.length === 0) {
@@ -140,6 +163,7 @@ export class GroupCommit {
         return;
       }
     } catch (error) {
+      this.#noteRefusal(error);
       for (const write of batch) write.settle(error);
       return;
     }

@@ -47,6 +47,8 @@ export interface OpenedMemoryStores extends TranscriptStores {
   readonly vectors: MemoryVectors;
   /** The taking over of an existing daemon's database; undefined when there is none, or it was done before. */
   readonly adoption: StoreAdoption | undefined;
+  /** Why the last write was refused by the disk; null when it was not. */
+  writeFault(): string | null;
   close(): void;
 }
 
@@ -83,6 +85,7 @@ export function openMemoryStores(
     messages: (limits) => createMessageStore(access, limits),
     ...createTranscriptStores(access),
     adoption,
+    writeFault: access.writeFault,
     close: () => {
       adoption?.close();
       index.close();

@@ -29,7 +29,8 @@ type CallAnswer = OutputOf<typeof toolOperations.callTool>;
 
 /** Tools that come and go while the program runs. Behind the operations listTools, registerTool, callTool and unregisterTool. */
 export interface ToolService {
-  list(): ToolInfo[];
+  /** @param agent  leaves out the tools that are not for it */
+  list(agent?: string): ToolInfo[];
   /** Can a tool of this name turn up without anybody registering it? Those of a server come when it answers, and may change. */
   mayCome(name: string): boolean;
   /**
@@ -84,8 +85,8 @@ class RegisteredTools implements ToolService {
     this.#deps = deps;
   }
 
-  list(): ToolInfo[] {
-    return this.#deps.registry.list();
+  list(agent?: string): ToolInfo[] {
+    return this.#deps.registry.list(agent);
   }
 
   mayCome(name: string): boolean {

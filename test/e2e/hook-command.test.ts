@@ -165,6 +165,13 @@ describe('what a harness says', () => {
       expect([stdin, ran.code, ran.out.startsWith('You are Merle')]).toEqual([stdin, 0, true]);
     }
     expect((await hook(start, { stdin: 'hello' })).err).toBe('signet: hook session-start: stdin is no JSON object; it goes on without\n');
+    for (const event of EVENTS.filter((name) => name !== 'synthesis')) {
+      const flags = event === 'compaction-complete' ? ['--summary', 'We spoke of tea.'] : [];
+      const told = async (stdin: unknown) => (await hook([event, '-H', 'codex', ...flags], { stdin })).err;
+      expect(await told('')).toMatch(new RegExp(`^signet: hook ${event}: stdin is empty; (it goes on without|stdin has no prompt.*)\n$`));
+      const said = { prompt: 'where is staging?', cwd: PROJECT };
+      expect(await told(said)).toBe(`signet: hook ${event}: stdin has no session_id; it goes on without\n`);
+    }
     await hook(start, { stdin: '\uFEFF{"session_id":"marked"}' });
     expect(await claimOf('marked')).toBeDefined();
     expect(await hook(start, { stdin: { session_id: 'endless' }, open: true })).toMatchObject({ code: 0, err: '' });
@@ -186,11 +193,15 @@ describe('what a harness says', () => {
     expect(ran).toMatchObject({ code: 0, err: '' });
     expect(ran.out).toContain('## Relevant Memory');
     for (const event of ['session-start', 'pre-compaction'])
-      expect(await hook([event, '-H', 'codex'], { stdin: { context: prompt, session_context: prompt } })).toMatchObject({
-        code: 0,
-        err: '',
-      });
-    const summary = await hook(['compaction-complete', '-H', 'codex'], { stdin: { summary: 'We spoke at length. '.repeat(100_000) } });
+      expect(await hook([event, '-H', 'codex'], { stdin: { session_id: 'huge', context: prompt, session_context: prompt } })).toMatchObject(
+        {
+          code: 0,
+          err: '',
+        },
+      );
+    const summary = await hook(['compaction-complete', '-H', 'codex'], {
+      stdin: { session_id: 'huge', summary: 'We spoke at length. '.repeat(100_000) },
+    });
     expect(summary).toEqual({ code: 0, out: '', err: '' });
     const more = await hook(['user-prompt-submit', '-H', 'codex'], { stdin: 'x'.repeat(17_000_000) });
     expect(more).toMatchObject({ code: 0, out: '', err: expect.stringContaining('stdin has more than 16777216 characters') });
@@ -203,6 +214,7 @@ test('MEMORY.md is written by a harness: the prompt is printed, the text taken f
   expect(asked.out).toContain('heron');
   const written = () => readFileSync(join(signet.folder, 'MEMORY.md'), 'utf8');
   const complete = ['synthesis-complete', '-H', 'codex'];
+  expect(await hook(['synthesis', '-H', 'codex'])).toMatchObject({ code: 0, err: '' });
   expect(await hook([...complete, '-c', '-'], { stdin: '# From stdin\n' })).toEqual({ code: 0, out: '', err: '' });
   expect(written()).toContain('# From stdin');
   await hook(complete, { stdin: { content: '# From JSON' } });

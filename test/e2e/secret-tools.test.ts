@@ -1,6 +1,9 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
+import { runSlashCommand } from '../../src/cli/chat-slash.ts';
+import { createChatView } from '../../src/cli/chat-view.ts';
+import { createStyle } from '../../src/cli/terminal.ts';
 import { secretOperations } from '../../src/contract/secrets.ts';
 import { call } from '../conformance/calls.ts';
 import type { ModelRequest } from '../helpers/model-server/request.ts';
@@ -79,6 +82,26 @@ test('a command runs when a person agrees; neither the log nor any file nor the 
   expect(seen.join('\n')).toContain('REDACTED');
   for (const form of [CANARY, Buffer.from(CANARY).toString('base64').slice(0, 24), encodeURIComponent(CANARY)])
     expect(seen.filter((text) => text.includes(form))).toEqual([]);
+});
+
+test('the tools of a conversation are those its agent may use', async () => {
+  await startWithSecret('agents: { roster: [{ name: rose }] }\nruntime: { secretTools: { agents: [rose] } }\n');
+  for (const [agent, secret] of [
+    ['rose', ['secret_exec', 'secret_list']],
+    ['default', []],
+  ] as const) {
+    const session = await rig.client.session.create({ agent });
+    let shown = '';
+    const notes = { write: (text: string) => (shown += text) };
+    const style = createStyle(notes, {});
+    const view = createChatView({ answer: null, notes, style });
+    await runSlashCommand('tools', { client: rig.client, session, view, style, leave: () => {} });
+    const names = [...shown.matchAll(/^(\w+) /gm)].map(([, name]) => name!);
+    await rig.client.session.prompt(session.id, { content: 'Hello.' });
+    expect(names.toSorted()).toEqual(lastOffer().toSorted());
+    expect(names.filter((name) => name.startsWith('secret_'))).toEqual(secret);
+  }
+  expect((await rig.client.tools.list()).tools.map(({ name }) => name)).toContain('secret_exec');
 });
 
 test('only sessions of agents that agent.yaml lists are offered the tools, at once, and nobody else may call them', async () => {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
@@ -95,6 +95,29 @@ describe('POST /api/agents', () => {
     expect((await daemon.post('/api/hooks/session-start', { harness: 'test', agentId: 'kim' })).body.inject).toContain('You are Kim');
     const again = await daemon.post('/api/agents', { name: 'kim' });
     expect([again.status, again.body.code]).toEqual([409, 'agent_exists']);
+  });
+
+  test('an agent that could not be written whole leaves nothing behind, and is set up when it is asked for again', async () => {
+    const daemon = await serveDaemon({ files: { ...WORKSPACE, 'agents/kim/IDENTITY.md.part/in-the-way': '' } });
+    const home = join(daemon.folder, 'agents', 'kim');
+    const refused = await daemon.post('/api/agents', { name: 'kim', soul: 'Loves charts.' });
+    expect([refused.status, refused.body.code]).toEqual([500, 'workspace_unwritable']);
+    expect(readdirSync(home)).toEqual(['IDENTITY.md.part']);
+    rmSync(join(home, 'IDENTITY.md.part'), { recursive: true });
+    expect((await daemon.post('/api/agents', { name: 'kim', soul: 'Loves the sea.' })).status).toBe(201);
+    expect(readdirSync(home).sort()).toEqual(['IDENTITY.md', 'SOUL.md']);
+    expect(readFileSync(join(home, 'SOUL.md'), 'utf8')).toContain('Loves the sea.');
+  });
+
+  test.runIf(existsSync('/dev/full'))('a full disk is told as such, and leaves nothing behind', async () => {
+    const daemon = await serveDaemon({ files: WORKSPACE });
+    symlinkSync('/dev/full', join(daemon.folder, 'agent.yaml.part'));
+    const full = await daemon.post('/api/agents', { name: 'kim', soul: 'Loves charts.' });
+    expect([full.status, full.body.code]).toEqual([507, 'storage_failed']);
+    expect(full.body.detail).toContain('make room on the disk');
+    expect(existsSync(join(daemon.folder, 'agents', 'kim'))).toBe(false);
+    // The link was taken away with what was begun.
+    expect((await daemon.post('/api/agents', { name: 'kim', soul: 'Loves charts.' })).status).toBe(201);
   });
 
   test.each([

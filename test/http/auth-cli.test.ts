@@ -132,8 +132,10 @@ describe('signet secret', () => {
     const ran = await run(folder, ['secret', 'exec', '-s', 'KEY', '-s', 'OTHER=KEY', command]);
     expect(ran).toEqual({ code: 7, out: expect.stringMatching(/^same\n.*\n$/), err: '[REDACTED]\n' });
     expect(ran.out).toContain(folder);
-    const asJson = await run(folder, ['secret', 'exec', '-s', 'KEY', '--json', '--', 'echo', '$KEY']);
+    const asJson = await run(folder, ['secret', 'exec', '-s', 'KEY', '--json', '--', 'sh', '-c', 'echo $KEY']);
     expect(JSON.parse(asJson.out)).toMatchObject({ stdout: '[REDACTED]\n', code: 0 });
+    const words = await run(folder, ['secret', 'exec', '-s', 'KEY', '--', 'printf', '<%s>\\n', "it's  $KEY", '', '*', '-n']);
+    expect(words).toEqual({ code: 0, out: "<it's  $KEY>\n<>\n<*>\n<-n>\n", err: '' });
     expect((await run(folder, ['secret', 'exec', 'true'])).code).toBe(2);
     expect((await run(folder, ['secret', 'exec', '-s', 'op://a/b/c', 'true'])).code).toBe(2);
 

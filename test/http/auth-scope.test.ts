@@ -9,8 +9,10 @@ import { type AuthRig, startGuarded } from '../helpers/auth-rig.ts';
 const NEUTRAL = [
   'daemonHealth daemonOpenapi whoami listAgents runtimeConfig hookSynthesisConfig',
   'health healthLive healthReady info runtimeOpenapi listProviders providerStatus listModels',
-  'listMachines machineGraph machineMermaid listRuntimeAgents listTools socket',
+  'listMachines machineGraph machineMermaid listRuntimeAgents socket',
 ].flatMap((line) => line.split(' '));
+/** Routes of a key that read what the caller's own agent left under it, whoever lives there now. */
+const OWN_LINE = ['getTranscript', 'getContinuity'];
 const AGENT_FIELDS = ['agentId', 'agent', 'fromAgentId', 'agent_id', 'from_agent_id'];
 /** What an operation asks for before it looks whose session that is. */
 const REQUIRED: Readonly<Record<string, Record<string, unknown>>> = {
@@ -79,10 +81,34 @@ test("nor can it use what goes over all agents, or is another one's session", as
       continue;
     }
     const isSession = operation.path.startsWith('/session/:id') || operation.path.startsWith('/api/sessions/:key');
+    if (OWN_LINE.includes(operation.id)) {
+      expect([operation.id, OUTSIDE.test((await send(operation, { key: 'foreign-key' })).detail)]).toEqual([operation.id, false]);
+      continue;
+    }
     if (!isSession && AGENT_FIELDS.some((name) => names.has(name))) continue;
     const { status, detail } = await send(operation, { id: foreign, key: 'foreign-key', sessionKey: 'foreign-key', name: 'default' });
     expect([operation.id, status, OUTSIDE.test(detail)]).toEqual([operation.id, 403, true]);
   }
+});
+
+test('what an agent left under a key stays its own to read when another one lives there', async () => {
+  const miles = (await rig.makeToken({ role: 'operator', agent: 'miles' })).token;
+  const hook = (bearer: string, name: string, more: object = {}) =>
+    rig.ask('POST', `${rig.daemonUrl}/api/hooks/${name}`, bearer, { harness: 'test', sessionKey: 'shared', ...more });
+  const left = (bearer: string, path: string) => rig.ask('GET', `${rig.daemonUrl}/api/sessions/shared/${path}`, bearer);
+  await hook(token, 'session-start');
+  const transcript = [{ role: 'user', content: 'The tide turns at six.' }];
+  expect((await hook(token, 'session-end', { transcript })).status).toBe(200);
+  expect((await hook(miles, 'session-start')).status).toBe(200);
+  for (const query of ['', '?agentId=dot']) {
+    expect((await left(token, `transcript${query}`)).body).toMatchObject({ agentId: 'dot', total: 1 });
+    expect((await left(token, `continuity${query}`)).body).toMatchObject({ agentId: 'dot' });
+  }
+  const found = await rig.ask('POST', `${rig.daemonUrl}/api/sessions/search`, token, { query: 'tide', sessionKey: 'shared' });
+  expect([found.status, found.body.count]).toEqual([200, 1]);
+  // Neither the one who lives there nor a name opens what another agent left.
+  expect((await left(miles, 'transcript')).status).toBe(404);
+  expect((await left(miles, 'transcript?agentId=dot')).status).toBe(403);
 });
 
 describe('within its agent', () => {

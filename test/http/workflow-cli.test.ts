@@ -86,6 +86,41 @@ workflows:
     }
   });
 
+  test('that agent.yaml has, but is not taken for, are refused with its fault, which `signet status` tells and the missing file heals', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'signet-fault-'));
+    const other = await startRig({ folder, yaml: 'agent: { name: Merle }\n' });
+    const run = async (...args: string[]) => {
+      const cli = captureCli(other);
+      return { code: await runCli(cli.context, args), out: cli.out(), err: cli.err() };
+    };
+    try {
+      other.model.respond(() => ({ text: '{"fine": true}' }));
+      const reactive = '{ activateOn: [workflow:start], prompt: "Look.", output: schemas/review.json }';
+      writeFileSync(
+        join(folder, 'agent.yaml'),
+        `agents: { roster: [{ name: reviewer, reactive: ${reactive} }] }\nworkflows: { review: { agents: [reviewer] } }\n`,
+      );
+      const told = async () => (await call('GET', `${other.daemonUrl}/api/workflows`)).body;
+      await expect.poll(async () => (await told()).fault, { timeout: 10_000 }).toContain('schemas/review.json is no file');
+      const { fault, problems } = await told();
+      expect(problems).toEqual([fault]);
+      const refused = await run('workflow', 'run', 'review');
+      expect(refused.code).toBe(1);
+      expect(refused.err).toContain(`agent.yaml as it stands is not taken: ${fault}. The last good one has no workflow "review"`);
+      const status = await run('status');
+      expect(status).toMatchObject({ code: 0, out: expect.stringContaining(`  config    ${fault}\n`) });
+      expect(JSON.parse((await run('status', '--json')).out)).toMatchObject({ configProblems: [fault] });
+
+      mkdirSync(join(folder, 'schemas'));
+      writeFileSync(join(folder, 'schemas', 'review.json'), '{"type": "object"}');
+      expect(await run('workflow', 'run', 'review', '--json')).toMatchObject({ code: 0, err: '' });
+      expect(JSON.parse((await run('status', '--json')).out)).toMatchObject({ configProblems: [] });
+    } finally {
+      await other.close();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+
   test('that name an agent which does not react are refused with the ones that do', async () => {
     const other = await startRig({ yaml: YAML });
     try {

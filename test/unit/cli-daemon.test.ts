@@ -245,10 +245,12 @@ test('status keeps the sessions in memory and the stored ones apart', () => {
     daemonReachable: true,
     provider: { id: 'anthropic', model: 'some-model', origin: 'agent.yaml', offlineDemo: false },
     sessions: { alive: 49, byState: { ended: 200, idle: 181, running: 0 } },
+    configProblems: ['agent.yaml:2:3 first\nagent.yaml:3:1 second', 'third'],
     problem: null,
   };
   const text = formatStatus(status, createStyle({ write: () => true }, {}));
   expect(text).toContain('  sessions  49 in memory; stored: 181 idle, 200 ended\n');
+  expect(text).toMatch(/ {2}config {4}agent\.yaml:2:3 first\n {2}config {4}agent\.yaml:3:1 second\n {2}config {4}third\n$/);
   expect(text).toContain('  provider  anthropic, some-model (agent.yaml)\n');
   expect([0, 1, 2].map(formatTurns)).toEqual(['0 turns', '1 turn', '2 turns']);
 });

@@ -198,7 +198,11 @@ describe('usage', () => {
     { args: ['start', '--port', '99999'], says: 'It must be a whole number from 0 to 65535' },
     { args: ['logs', '--level', 'loud'], says: 'Allowed choices are' },
     { args: ['chat', '--json'], says: '--json needs --print' },
-    { args: ['completion', 'tcsh'], says: 'there is one for bash, zsh, fish' },
+    { args: ['completion', 'tcsh'], says: 'Allowed choices are bash, zsh, fish' },
+    { args: ['memory', 'forget', 'mem_1'], says: '(signet memory forget --help tells what it takes)' },
+    { args: ['workflow', 'rnu'], says: '(signet workflow --help lists the commands)' },
+    { args: ['help', 'strat'], says: "unknown command 'strat'\n(Did you mean start" },
+    { args: ['help', 'workflow', 'runn'], says: "unknown command 'runn'\n(Did you mean run" },
     { args: ['status', '--url', 'localhost:7700'], says: 'must begin with http://' },
   ])(
     '$args is wrong usage',
@@ -216,6 +220,12 @@ describe('usage', () => {
       expect((await signet(['--version'])).out).toBe('9.9.9\n');
       expect(await signet([])).toMatchObject({ code: 0, out: expect.stringContaining('Usage: signet') });
       expect(await signet(['daemon', 'start', '--help'])).toMatchObject({ code: 0, out: expect.stringContaining('--runtime-port') });
+      for (const args of [
+        ['help', 'workflow', 'run'],
+        ['workflow', 'help', 'run'],
+      ])
+        expect(await signet(args)).toMatchObject({ code: 0, out: expect.stringContaining('Usage: signet workflow run '), err: '' });
+      expect(await signet(['help'])).toMatchObject({ code: 0, out: expect.stringContaining('help [command...]') });
     },
     PROCESS_TIMEOUT_MS,
   );
@@ -227,6 +237,12 @@ test('docs/cli.md tells of every command and flag the program has', () => {
   const fresh = withReference(document, program);
   expect(document, 'npm run docs writes it anew').toBe(fresh);
   expect(cliReference(program)).toContain('| `--runtime-port <number>` |');
+  for (const usage of [
+    'signet memory forget --reason <text> [options] <id...>',
+    'signet hook session-start --harness <name> [options]',
+    'signet secret exec --secret <name> [options] <command...>',
+  ])
+    expect(fresh).toContain(`\n${usage}\n`);
   for (const command of ['start', 'stop', 'restart', 'status', 'logs', 'chat', 'session events', 'completion']) {
     expect(fresh).toContain(`### \`signet ${command}\``);
   }

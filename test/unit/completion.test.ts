@@ -20,6 +20,8 @@ describe('completion in bash', () => {
     expect(offers('signet', 'daemon', 'st')).toEqual(['start', 'stop', 'status']);
     expect(offers('signet', 'session', '')).toEqual(expect.arrayContaining(['list', 'show', 'events', 'abort', 'end']));
     expect(offers('signet', 'session', '')).not.toContain('start');
+    expect(offers('signet', 'he')).toEqual(['help']);
+    expect(offers('signet', 'help', 'st')).toEqual(['start', 'stop', 'status']);
   });
 
   test('offers the flags of the place, also behind other flags', () => {
@@ -34,6 +36,7 @@ describe('completion in bash', () => {
     expect(offers('signet', 'logs', '--level', 'w')).toEqual(['warn']);
     expect(offers('signet', 'session', 'list', '--state', 'tool')).toEqual(['tool-looping']);
     expect(offers('signet', 'start', '--path', '')).toEqual([]);
+    expect(offers('signet', 'completion', '')).toEqual(['bash', 'zsh', 'fish', '--help', '-h']);
   });
 });
 

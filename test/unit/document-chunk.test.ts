@@ -28,6 +28,26 @@ describe('a Markdown document', () => {
     expect(cutDocument('# A ##\r\nOne.\r\r\nTwo.', 'markdown')).toEqual({ title: 'A', chunks: ['A\nOne.\n\nTwo.'] });
     expect(cutDocument('#NoHeading\n\nText.', 'markdown')).toEqual({ title: null, chunks: ['#NoHeading\n\nText.'] });
   });
+
+  test('has headings with `#` and spaces at their ends, and none without a name', () => {
+    const title = (line: string) => cutDocument(`${line}\nText.`, 'markdown').title;
+    expect(['# a', '##\t a \t', '# a # #', '# a##  ', '# ##', '####### a', '#', '#  '].map(title)).toEqual([
+      'a',
+      'a',
+      'a #',
+      'a',
+      '#',
+      null,
+      null,
+      null,
+    ]);
+  });
+
+  test('has a heading that is mostly spaces read in one pass', () => {
+    const gap = ' '.repeat(500_000);
+    const { title } = cutDocument(`# a${gap}x${gap}##${gap}\nText.`, 'markdown');
+    expect(title).toBe(`a${' '.repeat(199)}`);
+  });
 });
 
 describe('a long text', () => {

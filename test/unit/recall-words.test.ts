@@ -6,6 +6,7 @@ import { readQuery } from '../../src/core/recall/query.ts';
 import { askedDates, dateMatch } from '../../src/core/recall/time-words.ts';
 import { cosine, toBytes } from '../../src/core/recall/vector.ts';
 import { wordsIn } from '../../src/core/recall/words.ts';
+import { wordsOf } from '../../src/core/recall-query.ts';
 
 const stems = (text: string): string[] => wordsIn(text).map((word) => word.stem);
 
@@ -28,6 +29,31 @@ describe('words', () => {
 
   test('scripts without spaces are looked up by pairs of signs', () => {
     expect(stems('緑茶が好き')).toEqual(['緑茶', '茶が', 'が好', '好き']);
+  });
+
+  test('marks in a row count up to thirty, however many there are', () => {
+    const marks = '\u0315\u0300\u05ae\u0316'.repeat(250_000);
+    const hebrew = (text: string) => text.replace(/[^\u05ae]/g, '').length;
+    expect(stems(`x a${marks} b`).map((stem) => stem.replace(/\u05ae/g, ''))).toEqual(['x', 'a', 'b']);
+    expect(wordsOf(`x a${marks} b`).map(hebrew)).toEqual([0, 7, 0]);
+    expect(hebrew(canonicalText(`x a${marks} b`))).toBe(7);
+    const halfWidth = `\uff76${`\uff9e${'\u0315\u0316'.repeat(15)}`.repeat(30_000)}`;
+    expect(canonicalText(halfWidth).length).toBeLessThan(40);
+    expect(canonicalText(`a${'\u0316\u0315'.repeat(15)}`)).toBe(`a${'\u0316'.repeat(15)}${'\u0315'.repeat(15)}`);
+  });
+
+  test('signs within a word belong to it, however many there are', () => {
+    const word = `a${','.repeat(1_000_000)}b`;
+    expect(canonicalText(`"...${word}!".`)).toBe(`...${word}`);
+  });
+
+  test('a sign that stands for many words is looked up by all of them, a long text of such signs by the first', () => {
+    expect(stems('\ufdfa'.repeat(10))).toEqual(stems('\ufdfa'.normalize('NFKD').repeat(10)));
+    const text = '\ufdfa'.repeat(99_000);
+    const written = wordsIn(text).reduce((chars, word) => chars + word.text.length, 0);
+    expect(written).toBeGreaterThan(text.length);
+    expect(written).toBeLessThanOrEqual(2 * text.length);
+    expect(stems('한국어 '.repeat(1_000))).toHaveLength(1_000);
   });
 
   test('any text has words or none, never a fault', () => {

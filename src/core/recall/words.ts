@@ -1,8 +1,12 @@
+import { normalForm } from '../normal-form.ts';
 import { stem } from '../recall-query-stem.ts';
 import { baseForm } from './irregular-words.ts';
 
 /** A longer word is cut: it is no word but data, and would only fill the index; unit: characters. */
 const WORD_CHARS_MAX = 64;
+/** A sign may stand for 18 letters: beyond the first characters, a text may become this many times as long, and what is over is not looked up. */
+const PLAIN_CHARS_MIN = 1_000;
+const PLAIN_GROWTH_MAX = 2;
 
 /** Stems kept in memory, about 100 bytes each, and the longest word of one in characters. */
 const STEMS_KEPT_MAX = 20_000;
@@ -76,10 +80,9 @@ function stemOf(word: string): string {
 /** NFKD without the accents of Latin, Greek and Cyrillic; marks of other scripts carry meaning and stay. */
 function plain(text: string): string {
   if (!/[^\0-\x7f]/.test(text)) return text.toLowerCase();
-  return text
-    .normalize('NFKD')
-    .replace(/[\u0300-\u036f]+/g, '')
-    .normalize('NFC')
+  const bare = normalForm(text, 'NFKD').replace(/[\u0300-\u036f]+/g, '');
+  return normalForm(bare, 'NFC')
+    .slice(0, Math.max(PLAIN_CHARS_MIN, text.length * PLAIN_GROWTH_MAX))
     .toLowerCase();
 }
 

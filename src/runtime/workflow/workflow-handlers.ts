@@ -71,14 +71,18 @@ async function abort(
 async function sourceOf(deps: RuntimeDeps, { id: _id, name, ...given }: Input<'runWorkflow'>): Promise<WorkflowSource> {
   const stated = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   if (given.agents) return WorkflowSource.parse({ name: name ?? UNNAMED, input: null, ...stated });
-  const { workflows } = await deps.daemon.call(daemonOperations.workflowConfig, {});
+  const { workflows, fault, problems } = await deps.daemon.call(daemonOperations.workflowConfig, {});
   if (name === undefined) throw new AppError('invalid_workflow', { detail: 'give `agents`, or the `name` of a workflow of agent.yaml' });
   const known = workflows.find((workflow) => workflow.name === name);
   if (known) return WorkflowSource.parse({ ...known, ...stated });
   const names = workflows.map((workflow) => workflow.name);
-  throw new AppError('workflow_not_found', {
-    detail: `agent.yaml has no workflow "${name}"; ${nameHint(name, names, 'there are')}. Or add it to \`workflows\`, or give \`agents\``,
-  });
+  const absent = `no workflow "${name}"; ${nameHint(name, names, 'there are')}. Or add it to \`workflows\`, or give \`agents\``;
+  const [problem = ''] = problems.flatMap((text) => text.split('\n'));
+  if (fault !== null) {
+    const detail = `agent.yaml as it stands is not taken: ${problem}. The last good one has ${absent}`;
+    throw new AppError('workflow_not_found', { detail });
+  }
+  throw new AppError('workflow_not_found', { detail: `agent.yaml has ${absent}${problem && `. What is wrong with it: ${problem}`}` });
 }
 
 async function listWorkflows({ log }: RuntimeDeps, workflows: WorkflowService, { limit, cursor }: Input<'listWorkflows'>) {
