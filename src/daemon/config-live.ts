@@ -109,7 +109,11 @@ export function createLiveConfig({ folder, loaded, log }: { folder: string; load
 
 /** Another one when a configuration file was written: what an editor is in the middle of writing must not be read. */
 function stampOf(folder: string): string {
-  return CONFIG_FILES.map((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs).join();
+  try {
+    return CONFIG_FILES.map((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs).join();
+  } catch {
+    return ''; // A folder that cannot be looked into: reading it says why.
+  }
 }
 
 /** @returns function that ends it */
