@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { RuntimeClient } from '../../src/client/runtime-client.ts';
 import { isAppError } from '../../src/core/errors.ts';
+import type { ProcessLimits } from '../helpers/process-limits.ts';
 import { type SignetProcess, startSignetProcess } from '../helpers/signet.ts';
 
 const KILL_POINT = new URL('./kill-point.ts', import.meta.url).href;
@@ -23,6 +24,8 @@ export interface MortalOptions {
   readonly killAt: readonly number[];
   /** Between a death and the next start: the files are as the dead process left them. */
   readonly onDeath: () => void;
+  /** Bounds on each process. */
+  readonly limits?: ProcessLimits;
 }
 
 /** A daemon that is started again on its workspace each time it dies, and a client that does not mind. */
@@ -62,6 +65,11 @@ export class MortalDaemon {
     }
   }
 
+  /** Address of the runtime of the process that lives now. */
+  async runtimeUrl(): Promise<string> {
+    return (await this.#alive).runtimeUrl;
+  }
+
   /** kill -9, now. Resolves when the next process has bound its ports. */
   async kill(): Promise<void> {
     const dying = await this.#alive;
@@ -82,10 +90,10 @@ export class MortalDaemon {
   async #live(tries = START_TRIES): Promise<SignetProcess> {
     const killAt = this.#options.killAt[this.#lives];
     this.#lives += 1;
-    const { folder, yaml, env } = this.#options;
+    const { folder, yaml, env, limits = {} } = this.#options;
     const point = { KILL_AT_BOUNDARY: String(killAt ?? NEVER) };
     try {
-      const signet = await startSignetProcess({ folder, yaml, env: { ...env, NODE_OPTIONS: `--import=${KILL_POINT}`, ...point } });
+      const signet = await startSignetProcess({ folder, yaml, limits, env: { ...env, NODE_OPTIONS: `--import=${KILL_POINT}`, ...point } });
       const { process: child } = signet;
       if (child.exitCode === null && child.signalCode === null) child.once('exit', () => this.#died());
       else this.#died();

@@ -10,6 +10,7 @@ import { resolveSettings } from '../../src/config.ts';
 import { type Logger, silentLogger } from '../../src/core/logger.ts';
 import type { DaemonClient } from '../../src/core/operation-call.ts';
 import { readDaemonInfo } from '../../src/store/workspace-lock.ts';
+import { limitCpu, limitedCommand, type ProcessLimits } from './process-limits.ts';
 
 /** How long a process may take until it has bound its ports; unit: milliseconds. */
 const START_TIMEOUT_MS = 20_000;
@@ -24,6 +25,8 @@ export interface SignetOptions {
   /** Variables of the environment; nothing of the test's own environment is seen. */
   readonly env?: Readonly<Record<string, string>>;
   readonly logger?: Logger;
+  /** Bounds on the process; of startSignetProcess only. */
+  readonly limits?: ProcessLimits;
 }
 
 export interface Signet {
@@ -60,15 +63,21 @@ export interface SignetProcess extends Signet {
 /** The same as a process of its own, from the built dist/ when there is one: for kill -9, signals and exit codes. */
 export async function startSignetProcess(options: SignetOptions = {}): Promise<SignetProcess> {
   const folder = workspace(options);
-  const child = spawn(process.execPath, [LAUNCHER, 'start', '--foreground'], {
+  const [command, ...args] = limitedCommand([process.execPath, LAUNCHER, 'start', '--foreground'], options.limits);
+  const child = spawn(command, args, {
     env: { ...environment(folder, options), PATH: process.env.PATH },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  const cpuShare = options.limits?.cpuShare;
+  if (cpuShare !== undefined && child.pid !== undefined) {
+    const limit = limitCpu(child.pid, cpuShare);
+    child.once('exit', () => limit.release());
+  }
   let text = '';
   child.stdout.on('data', (chunk) => (text += chunk));
   child.stderr.on('data', (chunk) => (text += chunk));
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
-  const { port, runtimePort } = await bound(folder, child, () => text);
+  const { port, runtimePort } = await bound(folder, child, () => text, START_TIMEOUT_MS / (cpuShare ?? 1));
   return {
     ...clients(folder, `http://127.0.0.1:${port}`, `http://127.0.0.1:${runtimePort}`),
     process: child,
@@ -85,8 +94,13 @@ export async function startSignetProcess(options: SignetOptions = {}): Promise<S
   };
 }
 
-async function bound(folder: string, child: ChildProcess, output: () => string): Promise<{ port: number; runtimePort: number }> {
-  const deadline = performance.now() + START_TIMEOUT_MS;
+async function bound(
+  folder: string,
+  child: ChildProcess,
+  output: () => string,
+  timeoutMs: number,
+): Promise<{ port: number; runtimePort: number }> {
+  const deadline = performance.now() + timeoutMs;
   while (performance.now() < deadline && child.exitCode === null && child.signalCode === null) {
     const info = readDaemonInfo(folder);
     if (info?.pid === child.pid && info?.port && info.runtimePort) return { port: info.port, runtimePort: info.runtimePort };
