@@ -204,6 +204,8 @@ export const sessionOperations = {
     summary: 'A new session that begins with the state of this one at any signal, if wished with another agent, model or input.',
     input: z.strictObject({
       ...sessionId,
+      /** Id of the new session. The same id with the same body again is the same fork. */
+      newId: SessionId.optional(),
       /** The fork begins after the step this signal belongs to; with the newest one when left out. */
       at: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
       /** The same by another name; one of both. */
@@ -221,6 +223,9 @@ export const sessionOperations = {
       'unknown_agent',
       'unknown_provider',
       'unknown_model',
+      'id_conflict',
+      'too_many_sessions',
+      'overloaded',
       'invalid_request',
       'invalid_cursor',
       'log_trimmed',

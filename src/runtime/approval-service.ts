@@ -1,6 +1,6 @@
 import type { ParsedInputOf } from '../contract/operation.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
-import { AppError } from '../core/errors.ts';
+import { AppError, isAppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 
@@ -20,11 +20,16 @@ export function createApprovalService(deps: RuntimeDeps) {
     },
 
     async decide({ id, approvalId, decision, message }: ParsedInputOf<Ops['decideApproval']>, context: RequestContext) {
-      const host = await deps.supervisor.get(id);
+      const host = await deps.supervisor.get(id).catch(async (error: unknown) => {
+        // What was decided is said also of a session that cannot be in memory now.
+        const view = isAppError(error, 'session_not_found') ? null : await deps.supervisor.view(id).catch(() => null);
+        refuseDecided(view?.decided.get(approvalId), approvalId);
+        throw error;
+      });
       const { head } = await host.handle((core, view) => {
         const decided = view.decided.get(approvalId);
         if (!core.snapshot.context.calls.some((call) => call.id === approvalId && call.state === 'waiting')) {
-          if (decided) throw new AppError('approval_decided', { detail: `approval ${approvalId} was decided already: ${decided}` });
+          refuseDecided(decided, approvalId);
           throw new AppError('approval_not_found', { detail: `no tool call ${approvalId} waits for an approval in session ${id}` });
         }
         const payload = { id: approvalId, decision, by: context.client, ...(message ? { message } : {}) };
@@ -33,4 +38,9 @@ export function createApprovalService(deps: RuntimeDeps) {
       return { id: approvalId, decision, seq: head };
     },
   };
+}
+
+/** @throws AppError `approval_decided` */
+function refuseDecided(decided: string | undefined, approvalId: string): void {
+  if (decided) throw new AppError('approval_decided', { detail: `approval ${approvalId} was decided already: ${decided}` });
 }

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { PayloadOf } from '../contract/catalog.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import type { Session } from '../contract/session.ts';
@@ -6,6 +7,7 @@ import type { Signal } from '../contract/signal.ts';
 import { newId } from '../core/clock.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
+import { canonicalJson } from '../core/signal-seal.ts';
 import { foldAt } from './fork-point.ts';
 import { replacedInput } from './fork-replacement.ts';
 import { sessionMachineRef } from './machine-service.ts';
@@ -13,13 +15,19 @@ import { chooseModel } from './model-choice.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 import { foldSession, logTrimmed } from './session-fold.ts';
 import { takeSeed } from './session-seed.ts';
-import { requireAgent } from './session-service.ts';
+import { existingSession, requireAgent } from './session-service.ts';
 
 type Input = ParsedInputOf<(typeof sessionOperations)['forkSession']>;
 
 /** POST /session/:id/fork. The parent is read, and told of it; nothing else of it changes. */
 export async function forkSession(deps: RuntimeDeps, input: Input, context: RequestContext): Promise<Session> {
   const { id, replaceInput } = input;
+  const bodyDigest = hash('sha256', canonicalJson(input), 'base64url');
+  const existing = input.newId === undefined ? null : await existingSession(deps, input.newId, bodyDigest);
+  if (existing) {
+    context.reply.status(200);
+    return existing;
+  }
   const at = placeOf(input);
   const replaced = replaceInput && (await inputAt(deps, id, at));
   const draft = replaced && replacedInput(replaced, replaceInput, context.client);
@@ -27,7 +35,7 @@ export async function forkSession(deps: RuntimeDeps, input: Input, context: Requ
   const parent = folded.view.session;
   const agent = input.agent ?? parent.agent;
   await requireAgent(deps, agent);
-  const session = newId('ses');
+  const session = input.newId ?? newId('ses');
   const choosesModel = input.provider !== undefined || input.model !== undefined;
   const chosen = choosesModel ? chooseModel(deps, { provider: input.provider ?? parent.provider, model: input.model }) : undefined;
   const { provider, model, context: window } = parent;
@@ -49,6 +57,7 @@ export async function forkSession(deps: RuntimeDeps, input: Input, context: Requ
       bypassed: parent.bypassed,
       metadata: parent.metadata,
       machine: sessionMachineRef(),
+      bodyDigest,
       limits: { ...folded.core.snapshot.context.limits },
       summary: folded.core.snapshot.context.summary,
       forkedFrom: { session: id, seq: folded.core.seq },

@@ -8,7 +8,7 @@ import type { sessionOperations } from '../contract/session-operations.ts';
 import type { CauseRef } from '../contract/signal.ts';
 import type { OfferedTool } from '../contract/signal-spec.ts';
 import { newId } from '../core/clock.ts';
-import { AppError } from '../core/errors.ts';
+import { AppError, isAppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import type { PromptView, SessionView } from '../core/session-view.ts';
 import { canonicalJson } from '../core/signal-seal.ts';
@@ -32,12 +32,19 @@ export function createPromptService(deps: RuntimeDeps) {
   const { supervisor } = deps;
   return {
     async prompt({ id, async: background, ...input }: Input<'prompt'>, context: RequestContext, cause?: CauseRef): Promise<PromptAnswer> {
-      supervisor.admit();
-      const promptId = givenId(input.promptId, context) ?? newId('prm');
-      const host = await hostFor(deps, id, promptId);
-      if ('answered' in host) return host.answered;
-      await submit(deps, host, promptId, input, { client: context.client, cause, traceparent: context.header('traceparent') });
+      const given = givenId(input.promptId, context);
+      const promptId = given ?? newId('prm');
       const detached = background || /\brespond-async\b/.test(context.header('prefer') ?? '');
+      const asked = { promptId, bodyDigest: digestOf(input), detached };
+      // A prompt under a new id cannot be known, so a session is not brought back into memory only to be refused.
+      if (given === undefined) supervisor.admit();
+      const host = await hostFor(deps, id, asked);
+      if ('answered' in host) return host.answered;
+      // A prompt that was taken is answered whatever the load; only new work is refused.
+      if (!knownPrompt(host.view, asked)) {
+        supervisor.admit();
+        await submit(deps, host, asked, input, { client: context.client, cause, traceparent: context.header('traceparent') });
+      }
       if (detached && isRunning(host.view, promptId)) {
         context.reply.status(202);
         return emptyAnswer(host.view.prompts.get(promptId)!);
@@ -94,27 +101,54 @@ function headerKey(context: RequestContext): string | undefined {
   });
 }
 
-/** A prompt that was answered before its session ended is answered again: the same id and body give the same answer. */
-async function hostFor(deps: RuntimeDeps, id: string, promptId: string): Promise<SessionHost | { answered: PromptAnswer }> {
+interface Asked {
+  readonly promptId: string;
+  readonly bodyDigest: string;
+  /** The caller does not wait for the end of the turn. */
+  readonly detached: boolean;
+}
+
+function digestOf({ promptId: _given, ...body }: Omit<Input<'prompt'>, 'id' | 'async'>): string {
+  return hash('sha256', canonicalJson(body), 'base64url');
+}
+
+/**
+ * The session in memory. One that cannot be there (it has ended, is quarantined, or the process shuts down) still answers for a prompt that
+ * it took before: the same id and body give the same answer.
+ *
+ * @throws AppError `id_conflict`, and what `Supervisor.get` throws
+ */
+async function hostFor(deps: RuntimeDeps, id: string, asked: Asked): Promise<SessionHost | { answered: PromptAnswer }> {
   try {
     return await deps.supervisor.get(id);
   } catch (error) {
-    if (!(error instanceof AppError) || error.code !== 'session_ended') throw error;
-    const prompt = answeredOrOpen((await deps.supervisor.view(id)).prompts.get(promptId));
+    if (!isAppError(error) || isAppError(error, 'session_not_found')) throw error;
+    const view = await deps.supervisor.view(id).catch(() => null); // The first error says more.
+    const prompt = view && knownPrompt(view, asked);
     if (!prompt) throw error;
-    return { answered: await answerOrThrow(deps, id, prompt) };
+    if (!RUNNING.has(prompt.status)) return { answered: await answerOrThrow(deps, id, prompt) };
+    if (asked.detached) return { answered: emptyAnswer(prompt) };
+    throw error;
   }
+}
+
+/** Undefined when it was not taken before. @throws AppError `id_conflict` when it was, with another body */
+function knownPrompt(view: SessionView, { promptId, bodyDigest }: Asked): PromptView | undefined {
+  // A prompt that was refused for lack of room left nothing behind: it may come again under its id.
+  const known = answeredOrOpen(view.prompts.get(promptId));
+  if (known && known.bodyDigest !== bodyDigest)
+    throw new AppError('id_conflict', { detail: `prompt ${promptId} was sent before with another body` });
+  return known;
 }
 
 async function submit(
   deps: RuntimeDeps,
   host: SessionHost,
-  promptId: string,
+  asked: Asked,
   input: Omit<Input<'prompt'>, 'id' | 'async'>,
   { client, cause, traceparent }: { client: string; cause: CauseRef | undefined; traceparent: string | undefined },
 ): Promise<void> {
-  const { promptId: _given, ...body } = input;
-  const bodyDigest = hash('sha256', canonicalJson(body), 'base64url');
+  const { promptId, bodyDigest } = asked;
   const { session } = host.view;
   const chosen =
     input.provider !== undefined || input.model !== undefined
@@ -124,10 +158,7 @@ async function submit(
   if (input.output) compileOutputCheck(input.output.schema);
   const tools = offeredTools(deps, host);
   await host.handle((core, view) => {
-    // A prompt that was refused for lack of room left nothing behind: it may come again under its id.
-    const known = answeredOrOpen(view.prompts.get(promptId));
-    if (known && known.bodyDigest === bodyDigest) return [];
-    if (known) throw new AppError('id_conflict', { detail: `prompt ${promptId} was sent before with another body` });
+    if (knownPrompt(view, asked)) return [];
     refuseEnded(core.snapshot.context.endReason !== null, host.id);
     const payload: PayloadOf<'prompt:received'> = {
       promptId,

@@ -63,23 +63,32 @@ async function create(
 ): Promise<Session> {
   const id = input.id ?? newId('ses');
   const bodyDigest = hash('sha256', canonicalJson(input), 'base64url');
-  const existing = input.id ? await deps.supervisor.view(id).catch(absent) : null;
+  const existing = input.id === undefined ? null : await existingSession(deps, input.id, bodyDigest);
   if (existing) {
-    if (existing.bodyDigest !== bodyDigest)
-      throw new AppError('id_conflict', { detail: `session ${id} exists and was created with another body` });
     context.reply.status(200);
-    return existing.session;
-  }
-  if (input.id && (await deps.log.head(`session:${id}`)).head > 0) {
-    throw new AppError('id_conflict', {
-      detail: `a session ${id} was purged here; its numbers are never used again, so choose another id`,
-    });
+    return existing;
   }
   const begin = async () =>
     deps.supervisor.create({ ...(await createdPayload(deps, id, input, bodyDigest)), ...(cause ? { cause } : {}) }, context.client);
   const host = await (input.parentId ? children.begin(input.parentId, begin) : begin());
   if (input.model !== undefined) void warnOfUnlisted(deps, host.view.session);
   return host.view.session;
+}
+
+/**
+ * The session that was begun with this id and body, so that a request made again is answered whatever the load; null when there is none.
+ *
+ * @throws AppError `id_conflict`
+ */
+export async function existingSession(deps: RuntimeDeps, id: string, bodyDigest: string): Promise<Session | null> {
+  const existing = await deps.supervisor.view(id).catch(absent);
+  if (existing && existing.bodyDigest !== bodyDigest)
+    throw new AppError('id_conflict', { detail: `session ${id} exists and was created with another body` });
+  if (existing) return existing.session;
+  if ((await deps.log.head(`session:${id}`)).head === 0) return null;
+  throw new AppError('id_conflict', {
+    detail: `a session ${id} was purged here; its numbers are never used again, so choose another id`,
+  });
 }
 
 async function update(deps: RuntimeDeps, { id, ...change }: Input<'updateSession'>, context: RequestContext): Promise<Session> {

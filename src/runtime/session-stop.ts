@@ -43,6 +43,8 @@ async function hostToEnd(deps: RuntimeDeps, id: string, purges: boolean): Promis
     return await deps.supervisor.get(id);
   } catch (error) {
     if (isAppError(error, 'session_ended')) return null;
+    // One that has ended is ended also while the process shuts down.
+    if (isAppError(error, 'draining') && (await deps.supervisor.view(id)).session.state === 'ended') return null;
     if (purges && (isAppError(error, 'log_divergence') || isAppError(error, 'session_quarantined'))) return null;
     throw error;
   }

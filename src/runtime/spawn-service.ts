@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import type { RuntimeConfig } from '../contract/config.ts';
 import { runtimeOperations } from '../contract/runtime.ts';
 import { AppError, isAppError } from '../core/errors.ts';
@@ -12,6 +13,8 @@ const { createSession, endSession, prompt } = runtimeOperations;
 
 /** The one prompt of a spawned session. */
 const PROMPT_ID = 'spawn';
+/** Wait before a task that the runtime does not take now is offered again; unit: milliseconds. */
+const RETRY_MS = 1_000;
 /** Why a spawned session ends. */
 const DONE = 'done';
 
@@ -29,15 +32,16 @@ export function createSpawnSession(deps: SpawnDeps): SpawnSession {
     const parent = await parentOf(deps, wish.parent);
     const id = `ses_${streamToken(`spawn:${wish.callKey}`)}`;
     const options = { headers: { 'x-signet-actor': `session:${parent.id}` } };
-    await bring(deps, parent, id, wish, options);
+    await whenTaken(signal, () => bring(deps, parent, id, wish, options));
     const message = { id, promptId: PROMPT_ID, content: wish.prompt };
     if (!wish.wait) {
-      const { status } = await deps.call(prompt, { ...message, async: true }, { ...options, signal });
+      const { status } = await whenTaken(signal, () => deps.call(prompt, { ...message, async: true }, { ...options, signal }));
       return { session: id, status };
     }
     const parentLeft = watchParent(deps.supervisor, parent, signal);
     try {
-      const { status, content } = await deps.call(prompt, message, { ...options, signal, timeoutMs: wish.timeoutMs });
+      const asked = { ...options, signal, timeoutMs: wish.timeoutMs };
+      const { status, content } = await whenTaken(signal, () => deps.call(prompt, message, asked));
       return { session: id, status, content };
     } finally {
       await tellUsage(deps, id, wish);
@@ -45,6 +49,19 @@ export function createSpawnSession(deps: SpawnDeps): SpawnSession {
       if (!parentLeft()) void finish(deps, id, options);
     }
   };
+}
+
+/** A runtime that takes no new work now says nothing about the task: it is offered again until the call's own deadline. */
+async function whenTaken<T>(signal: AbortSignal, offer: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await offer();
+    } catch (error) {
+      // With `extra` it is how a prompt that was taken has ended.
+      if (!isAppError(error, 'overloaded') || error.extra) throw error;
+      await setTimeout(error.retryAfterMs ?? RETRY_MS, undefined, { signal });
+    }
+  }
 }
 
 /** Also of a child that failed: it was paid for. */

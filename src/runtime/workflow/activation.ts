@@ -1,6 +1,6 @@
 import type { Activation } from '../../../machines/workflow-context.ts';
 import type { PayloadOf } from '../../contract/catalog.ts';
-import { ERRORS } from '../../contract/errors.ts';
+import { ERRORS, type ErrorCode } from '../../contract/errors.ts';
 import type { PromptAnswer } from '../../contract/session.ts';
 import type { CauseRef } from '../../contract/signal.ts';
 import type { WorkflowAgentRules } from '../../contract/workflow.ts';
@@ -15,8 +15,16 @@ import { refOf } from './workflow-core.ts';
 
 /** Wait before something that may pass is tried again, and before a stop is repeated; unit: milliseconds. */
 const RETRY_MS = 250;
-/** How often work that the runtime does not take now is offered to it: two minutes. */
+/** How often work that fails of something that may pass is offered again: two minutes. */
 const OFFERS_MAX = 480;
+/** The runtime takes no new work now, or has no room for it. They say nothing about the work, so they are waited out. */
+const REFUSALS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'overloaded',
+  'draining',
+  'too_many_sessions',
+  'too_many_children',
+  'session_busy',
+]);
 const RUNNING: ReadonlySet<string> = new Set(['queued', 'running']);
 
 export interface ActivationPorts {
@@ -70,18 +78,27 @@ export async function endQuietly({ deps, sessions }: ActivationPorts, workflow: 
   }
 }
 
-/** What the runtime does not take now, or loses with a crashed session, is offered again; what the turn itself says is final. */
+/**
+ * The answer of the turn. A prompt that has ended is answered from the log, whatever the load. An admission refusal is never the outcome: it
+ * is offered again until the run stops. What else may pass (a crashed session, a full disk) is offered OFFERS_MAX times.
+ *
+ * @throws AppError how the turn failed; the reason of `leave`
+ */
 async function offer(ports: ActivationPorts, job: ActivationJob): Promise<PromptAnswer> {
-  for (let attempt = 1; ; attempt += 1) {
+  for (let attempt = 1; ; ) {
     try {
       return await ask(ports, job);
     } catch (error) {
       job.leave.throwIfAborted();
+      const isRefused = isAppError(error) && REFUSALS.has(error.code);
       const prompt = await promptOf(ports, job);
-      const isFinal = prompt !== undefined && !RUNNING.has(prompt.status) && prompt.status !== 'rejected';
+      const hasEnded = prompt !== undefined && !RUNNING.has(prompt.status) && prompt.status !== 'rejected';
+      // What the turn itself failed of is final. A refusal of a turn that has ended was about something else: the next look finds the answer.
+      if (hasEnded && !(isRefused && prompt.error?.code !== error.code)) throw error;
       const mayPass = !isAppError(error) || ERRORS[error.code].retryable;
-      if (isFinal || !mayPass || job.stop.aborted || attempt >= OFFERS_MAX) throw error;
-      await pause(job.leave);
+      if (!mayPass || job.stop.aborted) throw error;
+      if (!isRefused && ++attempt > OFFERS_MAX) throw error;
+      await pause(job.leave, job.stop, isRefused ? error.retryAfterMs : undefined);
     }
   }
 }
@@ -146,7 +163,7 @@ function stopWhenTold(ports: ActivationPorts, job: ActivationJob): { end(): void
       } catch (error) {
         ports.deps.logger.debug({ err: error, session: job.activation.session }, 'the turn of an activation could not be stopped yet');
       }
-      await pause(job.leave).catch(() => undefined); // Letting go ends the loop as well.
+      await pause(job.leave, null).catch(() => undefined); // Letting go ends the loop as well.
     }
   };
   const onStop = () => void stopTurn();
@@ -188,16 +205,20 @@ function promptIdOf(workflow: string, { activation, attempt }: Activation): stri
   return `${workflow}:${activation}:${attempt}`;
 }
 
-async function pause(leave: AbortSignal): Promise<void> {
+/** Ends early when the run stops. @throws the reason of `leave` */
+async function pause(leave: AbortSignal, stop: AbortSignal | null, ms = RETRY_MS): Promise<void> {
   leave.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, RETRY_MS);
+  const timer = setTimeout(resolve, ms);
+  const onStop = () => resolve();
   const onLeave = () => reject(leave.reason);
+  stop?.addEventListener('abort', onStop, { once: true });
   leave.addEventListener('abort', onLeave, { once: true });
   try {
     await promise;
   } finally {
     clearTimeout(timer);
+    stop?.removeEventListener('abort', onStop);
     leave.removeEventListener('abort', onLeave);
   }
 }

@@ -57,8 +57,10 @@ async function abort(
   view: (id: string) => Promise<WorkflowView>,
 ): Promise<WorkflowView> {
   try {
-    await workflows.get(id);
-    await workflows.peek(id)?.abort(context.client, reason);
+    const run = await workflows.get(id);
+    const host = workflows.peek(id);
+    // Without a host it has ended, or the process shuts down; then its end cannot be waited for.
+    await (host ? host.abort(context.client, reason) : run.done);
   } catch (error) {
     if (!damageOf(error)) throw error; // A damaged one has nothing left to stop.
   }

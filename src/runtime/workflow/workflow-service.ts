@@ -68,7 +68,10 @@ export class WorkflowService implements WorkflowRuns {
     const host = this.#hosts.get(id);
     if (host) return this.#runOf(host.id, host.done);
     const { core } = await this.#read(id);
-    return this.#runOf(id, core.end ? Promise.resolve({ id, ...core.end }) : (await this.#comeBack(id)).done);
+    if (core.end) return this.#runOf(id, Promise.resolve({ id, ...core.end }));
+    // While the process shuts down a run is known and goes on at the next start: only waiting for its end fails.
+    if (this.#closed) return this.#runOf(id, rejected(drainingError()));
+    return this.#runOf(id, (await this.#comeBack(id)).done);
   }
 
   /** The state of a workflow, wherever it is. @throws AppError `workflow_not_found` */
@@ -140,13 +143,12 @@ export class WorkflowService implements WorkflowRuns {
   /** Lets go of all runs: their logs keep what is owed. */
   close(): void {
     this.#closed = true;
-    const reason = new AppError('draining', { detail: 'the runtime is shutting down; the workflow goes on at the next start' });
+    const reason = drainingError();
     for (const host of this.#hosts.values()) host.close(reason);
   }
 
   async #start(id: string, given: WorkflowDefinition, client: string): Promise<WorkflowRun> {
     const { deps } = this.#ports;
-    deps.supervisor.admit();
     checkWorkflow(given);
     const bodyDigest = hash('sha256', canonicalJson(given.source ?? { ...given, agents: given.agents.map(rulesOf) }), 'base64url');
     const [existing] = await deps.log.read(`workflow:${id}`, 0, 1);
@@ -154,6 +156,8 @@ export class WorkflowService implements WorkflowRuns {
       if (existing.payload.bodyDigest === bodyDigest) return this.get(id);
       throw new AppError('id_conflict', { detail: `workflow ${id} exists and was started with another definition` });
     }
+    // A run that exists is answered whatever the load; only a new one is refused.
+    deps.supervisor.admit();
     this.#refuseTooMany();
     const definition = { ...given, agents: await this.#resolveAgents(given.agents) };
     const { core, signals } = beginWorkflow(startOf(id, definition, bodyDigest), deps.clock.now(), client);
@@ -210,7 +214,7 @@ export class WorkflowService implements WorkflowRuns {
   }
 
   #refuseClosed(): void {
-    if (this.#closed) throw new AppError('draining', { detail: 'the runtime is shutting down; try again when it is back' });
+    if (this.#closed) throw drainingError();
   }
 
   /** Which agents of the roster they are, and whether their models exist; fixed at the start. @throws AppError `unknown_agent`, `unknown_tool`, `unknown_provider`, `unknown_model` */
@@ -237,6 +241,16 @@ export class WorkflowService implements WorkflowRuns {
       signals: () => readTrace(this.#ports.deps.log, id),
     };
   }
+}
+
+function drainingError(): AppError {
+  return new AppError('draining', { detail: 'the runtime is shutting down; the workflow goes on at the next start' });
+}
+
+function rejected(error: AppError): Promise<never> {
+  const done = Promise.reject(error);
+  done.catch(() => undefined); // Whoever waits hears of it; nobody has to wait.
+  return done;
 }
 
 /** @throws AppError `unknown_agent` with the names most like it */
