@@ -3,9 +3,10 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import nodeModule, { createRequire } from 'node:module';
-import { constants } from 'node:os';
+import { constants, homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { compileCacheFolder, isTrustedAs } from './trusted-folder.js';
 
 const NODE_MAJOR_MIN = 24;
 const FORWARDED_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2'];
@@ -22,7 +23,9 @@ async function run() {
   const source = join(dirname(here), '..', 'src', 'main.ts');
   const entry = [built, source].find((path) => existsSync(path));
   if (!entry) fail(`the program is missing: neither ${built} nor ${source} exists. Reinstall signet, or run: npm run build`);
-  nodeModule.enableCompileCache?.();
+  // Never without a folder: Node would take the shared temporary one, where other users can leave code for us to run.
+  const cache = compileCacheFolder(process.env, homedir());
+  if (cache !== undefined) nodeModule.enableCompileCache?.(cache);
   await import(pathToFileURL(entry).href);
 }
 
@@ -30,7 +33,8 @@ async function run() {
 function bundledNode() {
   const name = `node-${process.platform}-${process.arch}`;
   try {
-    return join(dirname(createRequire(here).resolve(`${name}/package.json`)), 'bin', 'node');
+    const node = join(dirname(createRequire(here).resolve(`${name}/package.json`)), 'bin', 'node');
+    return isTrustedAs(node, here) ? node : undefined;
   } catch {
     return undefined; // Not installed: another platform, or without optional dependencies.
   }

@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { AppError, isAppError } from '../core/errors.ts';
@@ -14,6 +14,9 @@ const INFO_FILE = 'daemon.json';
 const FILE_MODE = 0o600;
 const FOLDER_MODE = 0o700;
 const SQLITE_BUSY = 5;
+const ROOT_UID = 0;
+/** Sticky, and writable for everybody, as /tmp is. */
+const SHARED_MODE = 0o1002;
 
 /** Who runs on a workspace, for its commands and for a second daemon's error message. Ports are null until they are bound. */
 export interface DaemonInfo {
@@ -39,6 +42,7 @@ export interface WorkspaceLock {
  */
 export function lockWorkspace(folder: string, info: DaemonInfo): WorkspaceLock {
   const path = join(folder, FOLDER, LOCK_FILE);
+  if (isFolder(folder)) refusePlanted(folder);
   prepareFolder(folder, path);
   const db = lockFile(folder, path);
   try {
@@ -133,6 +137,27 @@ function isDaemonInfo(value: unknown): value is DaemonInfo {
     isPort(info.port) &&
     isPort(info.runtimePort)
   );
+}
+
+/**
+ * A workspace decides which programs run (MCP servers, callbacks). In a shared folder such as /tmp any user can leave one for us to find.
+ * Elsewhere a folder of another user is taken: a container's volume often belongs to a user of the host.
+ *
+ * @throws AppError `workspace_unwritable`
+ */
+function refusePlanted(folder: string): void {
+  const uid = process.geteuid?.();
+  if (uid === undefined) return;
+  for (let path = realpathSync(folder), isShared = false; !isShared; path = dirname(path)) {
+    const parent = statSync(dirname(path));
+    isShared = (parent.mode & SHARED_MODE) === SHARED_MODE;
+    const { uid: owner } = statSync(path);
+    if (isShared && owner !== uid && owner !== ROOT_UID) {
+      const detail = `${path} belongs to another user (uid ${owner}) and lies in a shared folder: its agent.yaml could run programs as you; use a folder of your own`;
+      throw new AppError('workspace_unwritable', { detail });
+    }
+    if (dirname(path) === path) return;
+  }
 }
 
 function prepareFolder(folder: string, path: string): void {

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
@@ -19,7 +19,7 @@ beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'signet-launcher-'));
   mkdirSync(join(root, 'bin'));
   mkdirSync(join(root, 'src'));
-  copyFileSync(LAUNCHER, join(root, 'bin', 'signet.js'));
+  for (const file of ['signet.js', 'trusted-folder.js']) copyFileSync(join(dirname(LAUNCHER), file), join(root, 'bin', file));
   writeFileSync(join(root, 'package.json'), '{"type":"module"}');
   writeFileSync(
     join(root, 'src', 'main.ts'),
@@ -33,7 +33,7 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 function launch(args: readonly string[], old = false): ChildProcess {
-  const options = { env: { PATH: process.env.PATH }, stdio: ['ignore', 'pipe', 'pipe'] as ['ignore', 'pipe', 'pipe'] };
+  const options = { env: { PATH: process.env.PATH, HOME: root }, stdio: ['ignore', 'pipe', 'pipe'] as ['ignore', 'pipe', 'pipe'] };
   return spawn(process.execPath, [...(old ? ['--import', OLD] : []), join(root, 'bin', 'signet.js'), ...args], options);
 }
 

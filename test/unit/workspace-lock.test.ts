@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -147,3 +147,21 @@ test.runIf(process.platform === 'linux')('a workspace in /proc is refused, not t
   const [[code, detail]] = await once(child, 'message');
   expect([code, detail]).toEqual(['workspace_unwritable', expect.stringContaining('/proc/x')]);
 });
+
+test.runIf(process.geteuid?.() === 0)(
+  'a folder that another user left in a shared folder is no workspace; a volume of another user is (as root)',
+  () => {
+    const shared = temporaryFolder();
+    const folder = join(shared, 'planted', 'agents');
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, 'agent.yaml'), 'runtime: { mcpServers: { evil: { command: /bin/sh } } }');
+    chownSync(join(shared, 'planted'), 65_534, 65_534);
+    const lock = lockWorkspace(folder, mine);
+    lock.release();
+
+    chmodSync(shared, 0o1777);
+    expect(() => lockWorkspace(folder, mine)).toThrow(
+      expect.objectContaining({ code: 'workspace_unwritable', detail: expect.stringContaining('belongs to another user (uid 65534)') }),
+    );
+  },
+);
