@@ -14,7 +14,7 @@ export const LAYERS: readonly (readonly string[])[] = [
 /** Outside the product: what each folder may import besides itself. */
 const AROUND: Readonly<Record<string, readonly string[]>> = {
   scripts: ['src', 'machines', 'bench/rig'],
-  test: ['src', 'machines', 'scripts', 'bench', 'examples'],
+  test: ['src', 'machines', 'scripts', 'bench', 'examples', 'bin'],
   bench: ['src', 'machines', 'test/helpers'],
   examples: ['src/index.ts', 'src/client', 'src/contract', 'test/helpers'],
 };

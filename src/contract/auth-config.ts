@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 /**
- * `local` asks nobody for a token and answers this machine only, `team` asks everybody, `hybrid` asks callers from other machines.
+ * `local` asks no caller of the daemon's user for a token and answers this machine only, `team` asks everybody, `hybrid` asks callers from other machines.
  *
  * @source spec/mcp-server, "Authentication"
  */
@@ -11,7 +11,7 @@ export type AuthMode = z.output<typeof AuthMode>;
 /** Other Signet software keeps keys of its own here as well; they are left alone. */
 export const AuthConfig = z.looseObject({
   mode: AuthMode.default('local').describe(
-    'Who needs a token: `local` nobody, `team` everybody, `hybrid` callers from other machines (SIGNET_AUTH_MODE)',
+    'Who needs a token: `local` other users of this machine for what executes or decides, `hybrid` callers from other machines as well, `team` everybody (SIGNET_AUTH_MODE)',
   ),
   requestsPerMinute: z.int().min(1).max(1_000_000).default(6_000).describe('Requests of one token in a minute; not asked in mode local'),
   failuresPerMinute: z.int().min(1).max(10_000).default(30).describe('Refused tokens of one address in a minute; not asked in mode local'),

@@ -1,13 +1,19 @@
+import type { Socket } from 'node:net';
 import type { FastifyRequest } from 'fastify';
+import { fieldsOf } from '../contract/input-check.ts';
 import type { Operation, Role } from '../contract/operation.ts';
-import { type Caller, requireRole } from '../core/caller.ts';
+import { type Caller, mayUse, requireRole } from '../core/caller.ts';
 import { isScoped, narrowInput, type OwnerOf, requireOwner } from '../core/caller-scope.ts';
 import { AppError } from '../core/errors.ts';
+import { isMarkedOwn, type Peer } from './peer.ts';
 
 /** How often open streams are looked over for tokens that have expired; unit: milliseconds. */
 const STREAM_CHECK_INTERVAL_MS = 10_000;
-/** Set by whoever forwards a request for somebody else. */
-const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-real-ip'];
+/** Headers that proxies, tunnels and content networks add to what they forward for callers from elsewhere. */
+const FORWARDED =
+  /^(?:forwarded|via|x-forwarded(?:-.+)?|x-real-(?:ip|port|host|proto)|x-original-.+|x-client-ip|x-cluster-client-ip|client-ip|true-client-ip|x-envoy-.+|x-arr-.+|x-proxy.*|x-appengine-.+|cf-.+|cdn-loop|fastly-.+|fly-.+|akamai-.+|x-akamai-.+|x-amz-cf-.+|x-amzn-.+|x-azure-.+|x-vercel-.+|x-nf-.+|tailscale-.+|ngrok-.+|max-forwards|proxy-.+)$/;
+/** Fields of an input that name a file of this machine. */
+const FILE_FIELDS = ['transcriptPath'];
 const LOOPBACK_ADDRESS = /^(?:::ffff:)?127\.|^::1$/;
 
 export interface AuthOptions {
@@ -15,6 +21,8 @@ export interface AuthOptions {
   readonly authenticate?: (token: string) => Caller | Role | undefined;
   /** Calls over a loopback connection need no token. */
   readonly trustLoopback?: boolean;
+  /** How a caller of this machine without a token shows that it is the daemon's own user. Asked only for what executes or decides. */
+  readonly proof?: LocalProof;
   /** Whose session that is; for tokens that are limited to an agent or a project. */
   readonly ownerOf?: OwnerOf;
   /** Is the token of this id still good? Asked while a stream is open. */
@@ -23,10 +31,27 @@ export interface AuthOptions {
   readonly onRevoked?: (listener: () => void) => () => void;
 }
 
+export interface LocalProof {
+  readonly peerOf: (socket: Socket) => Promise<Peer>;
+  /** In mode local, where tokens are looked at only when the user at the other end is another one, or not known. */
+  readonly authenticate?: (token: string) => Promise<Caller | undefined>;
+}
+
+/** An operation, as far as it says whether its caller must be the daemon's user. */
+export type Guarded = Pick<Operation, 'id' | 'role' | 'stream'> & { readonly input?: Operation['input'] | undefined };
+
 /** Who calls, and what of it is theirs to do. */
 export interface Authentication {
   /** @throws AppError `unauthorized`, `forbidden` */
   admitCaller(operation: Pick<Operation, 'id' | 'role' | 'stream'>, request: FastifyRequest): void;
+  /**
+   * The other end of a connection without a token must be the daemon's user, or show a token, for operations that execute or decide.
+   *
+   * @returns undefined when there is nothing to show; else rejects with AppError `unauthorized`, `forbidden`
+   */
+  prove(operation: Guarded, request: FastifyRequest): Promise<void> | undefined;
+  /** Whether `admit` must be asked before another operation is run for this caller. */
+  isLimited(request: FastifyRequest): boolean;
   /** Undefined for a call that needs no token: it may do everything. */
   callerOf(request: FastifyRequest): Caller | undefined;
   /** Fill agent and project of a limited token into an input that is not validated yet. @throws AppError `forbidden` */
@@ -49,7 +74,14 @@ export function createAuthentication(options: AuthOptions): Authentication {
   const checkOwner = async (operation: Operation, caller: Caller, input: unknown): Promise<void> => {
     if (options.ownerOf) await requireOwner(operation, caller, input as Record<string, unknown>, options.ownerOf);
   };
+  const { proof } = options;
+  const prove: Authentication['prove'] = (operation, request) => {
+    if (!proof || callers.has(request) || !executesOrDecides(operation)) return undefined;
+    return requireProof(proof, operation, request).then((caller) => void (caller && callers.set(request, caller)));
+  };
   return {
+    prove,
+    isLimited: (request) => proof !== undefined || callers.has(request),
     admitCaller(operation, request) {
       const caller = findCaller(options, operation, request);
       if (!caller) return;
@@ -68,6 +100,7 @@ export function createAuthentication(options: AuthOptions): Authentication {
       return caller && checkOwner(operation, caller, input);
     },
     async admit(operation, request, input) {
+      await prove(operation, request);
       const caller = callers.get(request);
       if (!caller) return { ...input };
       requireRole(caller, operation);
@@ -83,6 +116,41 @@ export function createAuthentication(options: AuthOptions): Authentication {
     },
   };
 }
+
+const guarded = new WeakMap<object, boolean>();
+
+/** Everything an operator or an admin may do, and what reads a file of the user by a path in its input. */
+function executesOrDecides({ role, input }: Guarded): boolean {
+  if (mayUse(role, 'operator')) return true;
+  if (!input) return false;
+  let reads = guarded.get(input);
+  if (reads === undefined) {
+    reads = FILE_FIELDS.some((name) => fieldsOf(input).names.has(name));
+    guarded.set(input, reads);
+  }
+  return reads;
+}
+
+/** @returns whose token it was; undefined for the daemon's own user. @throws AppError `unauthorized`, `forbidden` */
+async function requireProof(proof: LocalProof, operation: Guarded, request: FastifyRequest): Promise<Caller | undefined> {
+  const peer = isForwarded(request) ? 'forwarded' : await proof.peerOf(request.raw.socket);
+  if (peer === 'own') return undefined;
+  const token = bearer(request) ?? (operation.stream ? queryToken(request) : undefined);
+  const caller = token === undefined ? undefined : await proof.authenticate?.(token);
+  if (caller) {
+    requireRole(caller, operation);
+    return caller;
+  }
+  throw new AppError('unauthorized', { detail: `${operation.id} executes or decides something, and ${NOT_PROVEN[peer]}` });
+}
+
+const NOT_PROVEN = {
+  other:
+    "the caller is another user of this machine: send a token that the daemon's user has made (signet token create) by Authorization: Bearer",
+  unknown:
+    'this system does not tell which user the caller is: send the token of .daemon/local-token in the workspace by Authorization: Bearer',
+  forwarded: 'a proxy has forwarded the request: send a token (signet token create) by Authorization: Bearer',
+} as const;
 
 /** Undefined when none is needed. @throws AppError `unauthorized` */
 function findCaller(options: AuthOptions, operation: Pick<Operation, 'stream'>, request: FastifyRequest): Caller | undefined {
@@ -113,8 +181,13 @@ function queryToken(request: FastifyRequest): string | undefined {
  * machine brings callers from elsewhere, and says so.
  */
 function isOwnMachine(request: FastifyRequest): boolean {
-  if (!LOOPBACK_ADDRESS.test(request.raw.socket.remoteAddress ?? '')) return false;
-  return FORWARDED.every((name) => request.raw.headers[name] === undefined);
+  if (isMarkedOwn(request.raw.socket)) return true;
+  return LOOPBACK_ADDRESS.test(request.raw.socket.remoteAddress ?? '') && !isForwarded(request);
+}
+
+function isForwarded(request: FastifyRequest): boolean {
+  for (const name in request.raw.headers) if (FORWARDED.test(name)) return true;
+  return false;
 }
 
 function refuseOtherAgent(request: FastifyRequest, { agent }: Caller): void {

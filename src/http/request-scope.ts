@@ -52,7 +52,7 @@ export class RequestScope implements RequestContext {
     this.requestId = request.id;
     this.client = actorOf(request) ?? transport;
     this.caller = auth.callerOf(request);
-    this.admit = this.caller && ((operation, input) => auth.admit(operation, request, input));
+    this.admit = auth.isLimited(request) ? (operation, input) => auth.admit(operation, request, input) : undefined;
     this.#request = request;
     this.#answer = answer;
     this.#signal = signal;

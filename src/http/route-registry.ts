@@ -213,8 +213,14 @@ function admission({ gate, authLimits }: RouteHost, route: GatedRoute) {
       if (!authLimits) throw error;
       refusal = error;
     }
+    const refuse = (reason: unknown): void => {
+      if (authLimits) authLimits.countRefusal(request, reason).then((error) => done(error as Error), done);
+      else done(reason as Error);
+    };
     const caller = gate.auth.callerOf(request);
-    if (authLimits && refusal) authLimits.countRefusal(request, refusal).then((error) => done(error as Error), done);
+    const proving = refusal === undefined && !route.isPublic ? gate.auth.prove(route, request) : undefined;
+    if (refusal) refuse(refusal);
+    else if (proving) proving.then(() => done(), refuse);
     else if (authLimits && caller) authLimits.count(request, caller).then(() => done(), done);
     else done();
   };

@@ -31,6 +31,7 @@ export interface SecurityOptions extends AuthOptions {
 
 /** What the gate must know of a route. */
 export type GatedRoute = Pick<Operation, 'id' | 'method' | 'role' | 'stream' | 'unknownFields' | 'bodyBytesMax' | 'source'> & {
+  readonly input?: Operation['input'] | undefined;
   readonly isPublic?: boolean | undefined;
 };
 

@@ -12,7 +12,7 @@ export async function writeLocalToken(workspace: string): Promise<{ readonly tok
   const token = `signet_local_${randomBytes(TOKEN_BYTES).toString('base64url')}`;
   const path = join(workspace, FILE);
   await keepOutOfGit(dirname(path));
-  await replacePrivateFile(path, `${token}\n`);
+  await replacePrivateFile(path, `${token}\n`, { synced: false });
   return { token, remove: () => rmSync(path, { force: true }) };
 }
 

@@ -19,16 +19,17 @@ export async function readPrivateFile(path: string): Promise<string | undefined>
 /**
  * Replace a file in one step: the new text is on the disk before it gets the name, and the name before this answers.
  *
+ * @param synced  false for what is of no use after a crash: it need not be on the disk
  * @throws AppError `storage_failed`, `workspace_unwritable`
  */
-export async function replacePrivateFile(path: string, text: string): Promise<void> {
+export async function replacePrivateFile(path: string, text: string, { synced = true }: { readonly synced?: boolean } = {}): Promise<void> {
   const partial = `${path}.part`;
   makeFolder(dirname(path));
   try {
     await rm(partial, { force: true }); // What a crash left keeps its own mode; a new file gets ours.
-    await writeSynced(partial, text);
+    await writeNew(partial, text, synced);
     await rename(partial, path);
-    await syncFolder(dirname(path));
+    if (synced) await syncFolder(dirname(path));
   } catch (error) {
     throw fileFailed('write', path, error);
   }
@@ -45,11 +46,11 @@ export function corruptFile(path: string, why: string, cause?: unknown): AppErro
   return new AppError('storage_corrupt', { detail, cause });
 }
 
-async function writeSynced(path: string, text: string): Promise<void> {
+async function writeNew(path: string, text: string, synced: boolean): Promise<void> {
   const file = await open(path, 'wx', FILE_MODE);
   try {
     await file.writeFile(text);
-    await file.sync();
+    if (synced) await file.sync();
   } finally {
     await file.close();
   }
