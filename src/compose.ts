@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { join } from 'node:path';
+import { createDaemonClient } from './client/daemon-client.ts';
 import { createInProcessTransport } from './client/in-process.ts';
 import type { Settings } from './config.ts';
 import { embeddingOf, type RuntimeConfig } from './contract/config.ts';
@@ -15,7 +16,7 @@ import type { Provider } from './core/provider.ts';
 import type { SignalLog } from './core/signal-log.ts';
 import type { Tool } from './core/tool.ts';
 import type { WorkflowRuns } from './core/workflow.ts';
-import { openDaemon } from './daemon/daemon.ts';
+import { type Daemon, openDaemon } from './daemon/daemon.ts';
 import { followConfig } from './follow-config.ts';
 import { openapiDocument } from './http/openapi.ts';
 import type { SecurityOptions } from './http/security.ts';
@@ -66,9 +67,9 @@ export interface Embedding {
 }
 
 /**
- * Daemon and runtime in this process, on one workspace.
+ * Daemon and runtime in this process, on one workspace; with the role `runtime`, the runtime alone, beside a daemon elsewhere.
  *
- * @throws AppError `workspace_locked`, `workspace_unwritable`, `storage_corrupt`, `port_taken`, `config_invalid`; nothing is left open then
+ * @throws AppError `workspace_locked`, `workspace_unwritable`, `storage_corrupt`, `port_taken`, `config_invalid`, `daemon_unreachable`; nothing is left open then
  */
 export async function start(settings: Settings, output: Logger | LeveledLogger, embedding: Embedding = {}): Promise<Running> {
   const logger = recordingLogger(output, createLogBook(systemClock, settings.logLevel));
@@ -90,14 +91,15 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
   // The log's thread starts while the daemon opens its own files.
   const opening = openSignalLog({ path: join(folder, 'data', 'signals.db'), synchronous: loaded.config.signals.sync });
   opened.add(async () => (await opening.catch(() => null))?.close());
-  const composing = composeDaemon(settings, logger, opened, startedAt);
+  const composing =
+    settings.role === 'runtime' ? reachDaemon(settings, logger, opened) : composeDaemon(settings, logger, opened, startedAt);
   // Both are waited for, so that what one of them has opened is closed when the other fails.
   await Promise.allSettled([opening, composing]);
   const [log, daemon] = [await opening, await composing];
-  const composed = await composeRuntime(settings, logger, opened, { log, client: daemon.client, startedAt, embedding });
+  const composed = await composeRuntime(settings, logger, opened, { log, daemon, startedAt, embedding });
   const { runtime, providers, recorder, toolService } = composed;
   opened.add(() => toolService.close());
-  connect(daemon, composed, settings, logger);
+  daemon.connect(composed);
   const { getSession } = runtime.operations;
   const inRuntime = createInProcessTransport({ getSession }, { getSession: runtime.handlers.getSession }, { log: logger });
   const runtimeServer = createHttpServer({
@@ -118,7 +120,8 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
   });
   // A replay makes no calls, those of background work included.
   daemon.startBackground(recorder?.mode === 'replay' ? undefined : providers);
-  writeDaemonInfo(folder, { ...identity, port: daemon.address.port, runtimePort: address.port });
+  const port = settings.role === 'runtime' ? null : daemon.address.port;
+  writeDaemonInfo(folder, { ...identity, port, runtimePort: address.port });
   const resumed = runtime.resume();
   resumed.catch((error: unknown) => logger.error({ err: error }, 'sessions of the last run could not be brought back'));
   return {
@@ -136,10 +139,58 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
   };
 }
 
+type ComposedRuntime = Awaited<ReturnType<typeof composeRuntime>>;
+
+/** The daemon as the rest of a start sees it: in this process, or elsewhere. */
+interface DaemonSide {
+  readonly address: HttpAddress;
+  readonly client: DaemonClient;
+  readonly auth: OpenedAuth;
+  /** The configuration of the runtime, without keys. @throws AppError `unauthorized` when the daemon wants another token */
+  readRuntimeConfig(): Promise<RuntimeConfig>;
+  ownerOf(runtime: Call): OwnerOf;
+  /** Passes on what sessions in memory must hear at once. */
+  connect(runtime: ComposedRuntime): void;
+  startBackground(providers: ProviderRegistry | undefined): void;
+  noteShutdown(): void;
+}
+
+/**
+ * A daemon elsewhere, by HTTP. Its changes of configuration count from the next start; bypass and messages arrive with the next hook.
+ * While it does not answer, turns run without memory, as when it goes away later.
+ */
+async function reachDaemon(settings: Settings, logger: RecordingLogger, opened: Closers): Promise<DaemonSide> {
+  const { daemonUrl, env } = settings;
+  const auth = await openAuth(settings);
+  opened.add(() => auth.close());
+  const client = createDaemonClient({ baseUrl: daemonUrl, ...(env.SIGNET_TOKEN ? { token: env.SIGNET_TOKEN } : {}) });
+  const reached = await client.call(daemonOperations.daemonHealth, {}).then(
+    () => true,
+    (err: unknown) => {
+      logger.warn(
+        { err, daemonUrl },
+        'the daemon does not answer; sessions run without memory and with the configuration of this workspace',
+      );
+      return false;
+    },
+  );
+  const { hostname, port } = new URL(daemonUrl);
+  return {
+    address: { host: hostname, port: Number(port), url: daemonUrl },
+    client,
+    auth,
+    readRuntimeConfig: async () => (reached ? client.call(daemonOperations.runtimeConfig, {}) : settings.loaded.config.runtime),
+    ownerOf: (runtime) => createOwnerOf(client.call, async () => undefined, runtime),
+    connect: () => undefined,
+    startBackground: () => undefined,
+    noteShutdown: () => undefined,
+  };
+}
+
 /** What the daemon learns that sessions in memory are to know: changed configuration, messages, bypass. */
 function connect(
-  daemon: Awaited<ReturnType<typeof composeDaemon>>,
-  { runtime, recorder, config }: Awaited<ReturnType<typeof composeRuntime>>,
+  daemon: Pick<Daemon, 'live' | 'onMessage' | 'onBypass'>,
+  { runtime, recorder, config }: ComposedRuntime,
   { env }: Settings,
   logger: RecordingLogger,
 ): void {
@@ -170,7 +221,7 @@ function withOwners<T extends { readonly security: SecurityOptions }>(options: T
   return { ...options, security: { ...options.security, ownerOf } };
 }
 
-async function composeDaemon(settings: Settings, logger: RecordingLogger, opened: Closers, startedAtMs: number) {
+async function composeDaemon(settings: Settings, logger: RecordingLogger, opened: Closers, startedAtMs: number): Promise<DaemonSide> {
   const { folder, host, loaded } = settings;
   const auth = await openAuth(settings);
   opened.add(() => auth.close());
@@ -210,9 +261,8 @@ async function composeDaemon(settings: Settings, logger: RecordingLogger, opened
     address,
     client,
     auth,
-    live: daemon.live,
-    onMessage: daemon.onMessage,
-    onBypass: daemon.onBypass,
+    connect: (runtime) => connect(daemon, runtime, settings, logger),
+    readRuntimeConfig: () => client.call(daemonOperations.runtimeConfig, {}),
     ownerOf,
     startBackground: (registry: ProviderRegistry | undefined) => {
       providers = registry;
@@ -228,11 +278,12 @@ async function composeRuntime(
   settings: Settings,
   logger: Logger,
   opened: Closers,
-  { log, client, startedAt, embedding }: { log: SignalLog; client: DaemonClient; startedAt: number; embedding: Embedding },
+  { log, daemon, startedAt, embedding }: { log: SignalLog; daemon: DaemonSide; startedAt: number; embedding: Embedding },
 ) {
+  const { client } = daemon;
   const { folder, env, loaded } = settings;
   // A copy: what is reloaded is written into it.
-  const config = { ...(await client.call(daemonOperations.runtimeConfig, {})) };
+  const config = { ...(await daemon.readRuntimeConfig()) };
   // The daemon's answer holds no keys, so that it can be shown; what needs them is built from the file in this process.
   const { providers: keyed, mcpServers } = loaded.config.runtime;
   const providers = createConfiguredProviders({ ...config, providers: keyed }, env, (fields, message) => logger.warn(fields, message));

@@ -8,6 +8,9 @@ import { type LoadedAgentYaml, readAgentYaml } from './daemon/agent-yaml.ts';
 
 export const DAEMON_PORT = 3850;
 export const RUNTIME_PORT = 7700;
+/** What a process is: daemon and runtime together, or the runtime alone beside a daemon elsewhere. */
+const ROLES = ['all', 'runtime'] as const;
+export type Role = (typeof ROLES)[number];
 const HOST = '127.0.0.1';
 const PORT_MAX = 65_535;
 /** When neither the environment nor agent.yaml says one. */
@@ -24,6 +27,9 @@ export interface Settings {
   readonly host: string;
   readonly port: number;
   readonly runtimePort: number;
+  readonly role: Role;
+  /** Address of the daemon, without a slash at its end; read by the role `runtime` only. */
+  readonly daemonUrl: string;
   readonly logLevel: LogLevel;
   readonly authMode: AuthMode;
   /** An absolute path when there is one; every mode but live has one. */
@@ -42,6 +48,8 @@ export function resolveSettings(env: Environment): Settings {
     host: loopbackName(set(env.SIGNET_HOST) ?? daemon.host ?? HOST),
     port: port('SIGNET_PORT', env.SIGNET_PORT) ?? daemon.port ?? DAEMON_PORT,
     runtimePort: port('SIGNET_RUNTIME_PORT', env.SIGNET_RUNTIME_PORT) ?? runtime.port ?? RUNTIME_PORT,
+    role: role(env.SIGNET_ROLE),
+    daemonUrl: daemonUrl(env.SIGNET_DAEMON_URL),
     logLevel: logLevel(env.SIGNET_LOG_LEVEL, loaded.config),
     authMode: authMode(env.SIGNET_AUTH_MODE, loaded.config),
     recording: recording(env, folder, loaded.config),
@@ -61,6 +69,20 @@ function port(name: string, value: string | undefined): number | undefined {
   const number = Number(text);
   if (Number.isInteger(number) && number >= 0 && number <= PORT_MAX) return number;
   throw new AppError('config_invalid', { detail: `${name} is "${text}"; give a port from 0 to ${PORT_MAX}, where 0 takes any free one` });
+}
+
+function role(value: string | undefined): Role {
+  const text = set(value) ?? 'all';
+  const known = ROLES.find((name) => name === text);
+  if (known) return known;
+  throw new AppError('config_invalid', { detail: `SIGNET_ROLE is "${text}"; give one of ${ROLES.join(', ')}` });
+}
+
+function daemonUrl(value: string | undefined): string {
+  const text = set(value) ?? `http://${HOST}:${DAEMON_PORT}`;
+  const url = URL.parse(text);
+  if (url !== null && /^https?:$/.test(url.protocol)) return text.replace(/\/+$/, '');
+  throw new AppError('config_invalid', { detail: `SIGNET_DAEMON_URL is "${text}"; give an address such as http://${HOST}:${DAEMON_PORT}` });
 }
 
 function logLevel(value: string | undefined, config: AgentYaml): LogLevel {

@@ -7,7 +7,12 @@ export const ENVIRONMENT: readonly { readonly name: string; readonly value: stri
   {
     name: 'SIGNET_DAEMON_URL',
     value: '`http://<host>:<port>`',
-    meaning: 'Where harness adapters, and commands such as `signet recall`, find the daemon',
+    meaning: 'Where harness adapters, the role `runtime`, and commands such as `signet recall` find the daemon',
+  },
+  {
+    name: 'SIGNET_ROLE',
+    value: '`all`',
+    meaning: '`runtime`: the runtime alone, beside a daemon elsewhere, see [operations](operations.md)',
   },
   { name: 'SIGNET_RUNTIME_URL', value: '`http://127.0.0.1:7700`', meaning: 'Where commands such as `signet chat` find the runtime' },
   { name: 'SIGNET_AGENT_ID', value: '', meaning: 'Agent that `signet-mcp` and `signet hook` speak for' },

@@ -78,6 +78,10 @@ function addStartOptions(command: Command): Command {
     .option('--host <address>', 'address both servers bind to (SIGNET_HOST; default 127.0.0.1)')
     .option('--port <number>', 'port of the daemon, 0 for any free one (SIGNET_PORT; default 3850)', port)
     .option('--runtime-port <number>', 'port of the runtime, 0 for any free one (SIGNET_RUNTIME_PORT; default 7700)', port)
+    .addOption(
+      new Option('--role <role>', 'the runtime alone, beside a daemon elsewhere (SIGNET_ROLE; default all)').choices(['all', 'runtime']),
+    )
+    .option('--daemon-url <url>', 'where the role runtime finds the daemon (SIGNET_DAEMON_URL; default http://127.0.0.1:3850)')
     .option('--provider <name>', 'provider when a session names none (SIGNET_PROVIDER)')
     .option('--model <name>', 'model when a session names none (SIGNET_MODEL)')
     .addOption(

@@ -30,6 +30,8 @@ export interface StartFlags {
   readonly host?: string;
   readonly port?: string;
   readonly runtimePort?: string;
+  readonly role?: string;
+  readonly daemonUrl?: string;
   readonly provider?: string;
   readonly model?: string;
   readonly logLevel?: string;
@@ -46,13 +48,15 @@ export interface RunningDaemon {
 
 /** The environment with the flags in it, so that the daemon has one place to read. */
 export function startEnvironment(context: CliContext, flags: StartFlags): Environment {
-  const { host, port, runtimePort, provider, model, logLevel, record, replay } = flags;
+  const { host, port, runtimePort, role, daemonUrl, provider, model, logLevel, record, replay } = flags;
   const recording = record ?? replay;
   const variables = {
     SIGNET_PATH: workspaceFolder(context, flags.path),
     SIGNET_HOST: host,
     SIGNET_PORT: port,
     SIGNET_RUNTIME_PORT: runtimePort,
+    SIGNET_ROLE: role,
+    SIGNET_DAEMON_URL: daemonUrl,
     SIGNET_PROVIDER: provider,
     SIGNET_MODEL: model,
     SIGNET_LOG_LEVEL: logLevel,
@@ -157,7 +161,7 @@ export async function describeRunning(context: CliContext, running: RunningDaemo
   const lines = [
     `${style.green('●')} Signet ${daemon.version} ${running.already ? 'is running already' : 'is running'}, pid ${daemon.pid}`,
     `  runtime   ${client.baseUrl}${style.dim('  sessions, streams, tools')}`,
-    `  daemon    ${daemon.port === null ? 'elsewhere' : serverUrl(daemon.host, daemon.port)}${style.dim('  memory, hooks')}`,
+    `  daemon    ${daemon.port === null ? (info?.daemonUrl ?? 'elsewhere') : serverUrl(daemon.host, daemon.port)}${style.dim('  memory, hooks')}`,
     ...(info ? [`  provider  ${plainText(formatProvider(info.provider))}`] : []),
     `  data      ${folder}`,
   ];

@@ -194,7 +194,8 @@ function isBusy(error: unknown): boolean {
 
 function locked(folder: string, cause: unknown): AppError {
   const info = readDaemonInfo(folder);
-  const who = info ? `pid ${info.pid}, ${info.port === null ? 'still starting' : `port ${info.port}`}` : 'it has not said who it is yet';
+  const port = info?.port ?? info?.runtimePort;
+  const who = info ? `pid ${info.pid}, ${port ? `port ${port}` : 'still starting'}` : 'it has not said who it is yet';
   return new AppError('workspace_locked', {
     detail: `another daemon runs on ${folder} (${who}); stop it first, or use another workspace folder`,
     extra: info ? { pid: info.pid, port: info.port } : {},

@@ -16,7 +16,9 @@ let split: SplitRuntime;
 
 beforeAll(async () => {
   model = await startModelServer();
-  signet = await startSignet({ yaml: 'agent: { name: Merle }\nsecrets: { keyring: false }\n' });
+  signet = await startSignet({
+    yaml: 'agent: { name: Merle }\nsecrets: { keyring: false }\nruntime: { secretTools: { agents: [default] } }\n',
+  });
   writeFileSync(join(signet.folder, 'SOUL.md'), 'Speak like a lighthouse keeper.');
   split = await startSplitRuntime(signet.daemonUrl, { ANTHROPIC_BASE_URL: model.url, ANTHROPIC_API_KEY: 'test' });
 });

@@ -3,21 +3,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createDaemonClient } from '../../src/client/daemon-client.ts';
 import { createRuntimeClient, type RuntimeClient } from '../../src/client/runtime-client.ts';
-import { RuntimeConfig } from '../../src/contract/config.ts';
-import { systemClock } from '../../src/core/clock.ts';
+import { start } from '../../src/compose.ts';
+import { resolveSettings } from '../../src/config.ts';
 import { silentLogger } from '../../src/core/logger.ts';
-import { createHttpServer } from '../../src/http/server.ts';
-import { connectMcpServer } from '../../src/mcp/mcp-client.ts';
-import { createConfiguredProviders } from '../../src/providers/from-config.ts';
-import { openRuntime } from '../../src/runtime/runtime.ts';
-import { openSignalLog } from '../../src/store/signal-log.ts';
-import { createJsonToolStore } from '../../src/store/tool-store.ts';
-import { createMemoryTools } from '../../src/tools/memory-tools.ts';
-import { createSecretTools } from '../../src/tools/secret-tools.ts';
-import { createToolRegistry } from '../../src/tools/tool-registry.ts';
-import { createToolService } from '../../src/tools/tool-service.ts';
 
 /** One request that passed on its way to the daemon. */
 export interface DaemonRequest {
@@ -35,35 +24,17 @@ export interface SplitRuntime {
   close(): Promise<void>;
 }
 
-/** A runtime of its own that reaches a daemon elsewhere over HTTP, with everything it asks written down. */
+/** A runtime in the role `runtime`, as `signet start --role runtime` composes it, on a workspace of its own, with everything it asks recorded. */
 export async function startSplitRuntime(daemonUrl: string, env: Readonly<Record<string, string>>): Promise<SplitRuntime> {
   const folder = mkdtempSync(join(tmpdir(), 'signet-split-'));
   const proxy = await startProxy(daemonUrl);
-  const daemon = createDaemonClient({ baseUrl: proxy.url });
-  const config = RuntimeConfig.parse({});
-  const log = await openSignalLog({ path: join(folder, 'signals.db'), synchronous: 'normal' });
-  const tools = createToolRegistry({ limits: config.limits, log: silentLogger });
-  for (const tool of [...createMemoryTools(daemon), ...createSecretTools(daemon, () => true)]) tools.register(tool);
-  const store = createJsonToolStore(folder);
-  const toolService = createToolService({ registry: tools, store, connectMcp: connectMcpServer, allowedHosts: [], log: silentLogger });
-  const runtime = await openRuntime({
-    ...{ log, daemon, providers: createConfiguredProviders(config, env), tools, toolService, config },
-    ...{ clock: systemClock, logger: silentLogger, info: { version: '0.0.0-test', workspace: folder, startedAt: systemClock.now() } },
-  });
-  const { operations, handlers, streams, sockets } = runtime;
-  const server = createHttpServer({
-    ...{ operations, handlers, streams, sockets, security: {}, title: 'Signet runtime', version: '0.0.0-test' },
-    ...{ log: silentLogger, portSetting: '--runtime-port' },
-  });
-  const address = await server.listen('127.0.0.1', 0);
+  const place = { SIGNET_ROLE: 'runtime', SIGNET_DAEMON_URL: proxy.url, SIGNET_PATH: folder, SIGNET_RUNTIME_PORT: '0' };
+  const running = await start(resolveSettings({ ...place, ...env }), silentLogger);
   return {
-    client: createRuntimeClient({ baseUrl: address.url }),
+    client: createRuntimeClient({ baseUrl: running.runtime.url }),
     requests: proxy.requests,
     close: async () => {
-      await runtime.drain();
-      await server.close();
-      await toolService.close();
-      await log.close();
+      await running.close();
       await proxy.close();
       rmSync(folder, { recursive: true, force: true });
     },

@@ -1,15 +1,19 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { connect, createServer } from 'node:net';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { daemonOperations } from '../../src/contract/daemon.ts';
 import { verifies } from '../conformance/verifies.ts';
 import { type SignetProcess, startSignetProcess } from '../helpers/signet.ts';
 
 const LAUNCHER = fileURLToPath(new URL('../../bin/signet.js', import.meta.url));
+
+/** How long a connection that nothing answers is waited for; unit: milliseconds. */
+const CONNECT_TIMEOUT_MS = 2_000;
 
 let folder: string;
 let running: SignetProcess | undefined;
@@ -35,6 +39,20 @@ async function refusedStart(env: Record<string, string> = {}): Promise<{ code: n
   return { code, ...text };
 }
 
+/** Whether a connection to this address is taken. */
+async function connects(host: string, port: number): Promise<boolean> {
+  const socket = connect({ host, port, timeout: CONNECT_TIMEOUT_MS });
+  try {
+    return await new Promise((resolve) => {
+      socket.once('connect', () => resolve(true));
+      socket.once('timeout', () => resolve(false));
+      socket.once('error', () => resolve(false));
+    });
+  } finally {
+    socket.destroy();
+  }
+}
+
 /** A process manager restarts what exits with anything but 0, and shows what stands on stderr. */
 function expectRefusal(result: Awaited<ReturnType<typeof refusedStart>>, ...words: (string | RegExp)[]): void {
   expect(result.code).toBe(1);
@@ -52,6 +70,14 @@ verifies(
     expect(running.output()).toContain(`runtime   ${running.runtimeUrl}`);
     expect(running.output()).toContain(`daemon    ${running.daemonUrl}`);
     expect(new URL(running.runtimeUrl).hostname).toBe('127.0.0.1');
+    // The printed name proves nothing: every other address of this machine is tried.
+    const others = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).filter(({ internal }) => !internal));
+    for (const url of [running.runtimeUrl, running.daemonUrl]) {
+      const port = Number(new URL(url).port);
+      expect(await connects('127.0.0.1', port)).toBe(true);
+      for (const host of ['127.0.0.2', '::1', ...others.map(({ address, scopeid }) => (scopeid ? `${address}%${scopeid}` : address))])
+        expect(await connects(host, port), `${host} port ${port}`).toBe(false);
+    }
     expect((await running.client.health()).status).toBe('healthy');
     running.process.kill('SIGTERM');
     await once(running.process, 'exit');
@@ -59,6 +85,24 @@ verifies(
     await expect(running.client.health()).rejects.toMatchObject({ code: 'daemon_unreachable' });
   },
 );
+
+test('signet start --role runtime runs the runtime alone, and its sessions use the memory of the daemon elsewhere', async () => {
+  running = await startSignetProcess({ folder });
+  await running.daemon.call(daemonOperations.remember, { content: 'The harbour master is called Ines.' });
+  const beside = join(folder, 'runtime');
+  const env = { PATH: process.env.PATH, SIGNET_PATH: beside, SIGNET_DAEMON_URL: running.daemonUrl };
+  const signet = (...args: string[]) => execFileSync(process.execPath, [LAUNCHER, ...args], { env, encoding: 'utf8' });
+  try {
+    expect(signet('start', '--role', 'runtime', '--runtime-port', '0')).toContain(running.daemonUrl);
+    expect(JSON.parse(signet('status', '--json'))).toMatchObject({ running: true, daemonUrl: running.daemonUrl, daemonReachable: true });
+    expect(signet('chat', '--print', 'recall harbour master')).toContain('Ines');
+    const { sessions } = await running.daemon.call(daemonOperations.listClaims, {});
+    expect(sessions).toHaveLength(1);
+  } finally {
+    signet('stop');
+  }
+  expect((await running.client.health()).status).toBe('healthy');
+});
 
 test('Ctrl-C that arrives twice, as npm hands it on, still ends in order', async () => {
   running = await startSignetProcess({ folder });
