@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { createDaemonClient } from './client/daemon-client.ts';
 import { createInProcessTransport } from './client/in-process.ts';
 import type { Settings } from './config.ts';
-import { embeddingOf, type RuntimeConfig } from './contract/config.ts';
+import { type AgentYaml, embeddingOf, type RuntimeConfig } from './contract/config.ts';
 import { daemonOperations } from './contract/daemon.ts';
 import { VERSION } from './contract/version.ts';
 import type { OwnerOf } from './core/caller-scope.ts';
 import { createSteadyClock, isoTime, systemClock } from './core/clock.ts';
-import { AppError } from './core/errors.ts';
+import { AppError, isAppError } from './core/errors.ts';
 import { createLogBook, type RecordingLogger, recordingLogger } from './core/log-book.ts';
 import type { LeveledLogger, Logger } from './core/logger.ts';
 import type { Call, DaemonClient } from './core/operation-call.ts';
@@ -30,6 +30,7 @@ import { createEmbedder } from './providers/embedder.ts';
 import { createConfiguredProviders } from './providers/from-config.ts';
 import type { ProviderRegistry } from './providers/registry.ts';
 import { landingPage } from './runtime/landing-page.ts';
+import { chooseModel } from './runtime/model-choice.ts';
 import type { EffectRecorder } from './runtime/recording/effect-recorder.ts';
 import { openRuntime } from './runtime/runtime.ts';
 import { telemetryOptions } from './runtime/telemetry.ts';
@@ -38,6 +39,7 @@ import { createJsonToolStore } from './store/tool-store.ts';
 import { lockWorkspace, writeDaemonInfo } from './store/workspace-lock.ts';
 import { createMemoryTools } from './tools/memory-tools.ts';
 import { createSecretTools } from './tools/secret-tools.ts';
+import { createSkillTools } from './tools/skill-tools.ts';
 import { createToolRegistry } from './tools/tool-registry.ts';
 import { createToolService } from './tools/tool-service.ts';
 
@@ -233,6 +235,7 @@ async function composeDaemon(settings: Settings, logger: RecordingLogger, opened
     env: settings.env,
     auth: { mode: settings.authMode, tokens: auth.tokens },
     modelFor: createModelRoutes(loaded.config.runtime, () => providers),
+    contextTokensOf: (agent) => providers && contextTokensOf(loaded.config, providers, agent),
     folder,
     config: loaded,
     clock: systemClock,
@@ -296,7 +299,8 @@ async function composeRuntime(
   const recorder = recording?.recorder;
   const tools = createToolRegistry({ limits: config.limits, log: logger });
   const secretTools = createSecretTools(client, (agent) => config.secretTools.agents.includes(agent));
-  for (const tool of [...createMemoryTools(client), ...secretTools, ...(embedding.tools ?? [])]) tools.register(tool);
+  for (const tool of [...createMemoryTools(client), ...createSkillTools(client), ...secretTools, ...(embedding.tools ?? [])])
+    tools.register(tool);
   const toolService = createToolService({
     registry: tools,
     store: createJsonToolStore(folder),
@@ -326,6 +330,17 @@ async function composeRuntime(
 async function newestTime(log: SignalLog): Promise<number | null> {
   const [newest] = await log.feed({ after: (await log.headGseq()) - 1, limit: 1 });
   return newest ? Date.parse(newest.timestamp) : null;
+}
+
+/** Of the model that sessions of an agent begin with; the assumed one where the agent names a provider that is not there. */
+function contextTokensOf({ agents, runtime }: AgentYaml, providers: ProviderRegistry, agent: string): number {
+  const { provider, model } = agents?.roster.find(({ name }) => name === agent) ?? {};
+  try {
+    return chooseModel({ providers, config: runtime }, { provider, model }).contextLimit;
+  } catch (error) {
+    if (isAppError(error)) return runtime.limits.contextTokensMax;
+    throw error;
+  }
 }
 
 /** A name that leads nowhere should be told now, not when a provider fails at night. @throws AppError `config_invalid` */

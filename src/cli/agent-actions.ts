@@ -96,7 +96,18 @@ export async function showAgent(context: CliContext, name: string, flags: Flags)
     ...identity.missing.map((file) => [file, 'missing', '-']),
   ];
   context.stdout.write(`\n${formatTable(['FILE', 'ORIGIN', 'PATH'], rows)}`);
+  for (const line of cutLines(identity.cuts)) context.stderr.write(`${plainLine(line, Number.MAX_SAFE_INTEGER)}\n`);
   warn(context, agent);
+}
+
+/** One line for each file that is cut, with all who get as much of it. */
+export function cutLines(cuts: AgentDetail['identity']['cuts']): string[] {
+  const receivers = new Map<string, string[]>();
+  for (const { receiver, file, given, of } of cuts) {
+    const what = `about ${given} of the ${of} characters of ${file}, and the path to the rest`;
+    receivers.set(what, [...(receivers.get(what) ?? []), receiver === 'signet' ? 'the runtime' : receiver]);
+  }
+  return [...receivers].map(([what, names]) => `sessions of ${names.join(', ')} begin with ${what}`);
 }
 
 function policyOf({ read_policy, policy_group }: AgentListing): string {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { AskingAgent } from './ids.ts';
-import { defineOperation, flag } from './operation.ts';
+import { defineOperation, flag, wholeNumber } from './operation.ts';
 
 /** Files that say who an agent is and what it may do. */
 const reading = { method: 'GET', tag: 'agents', role: 'readonly', unknownFields: 'ignore' } as const;
@@ -23,6 +23,18 @@ export const Skill = z.object({
   path: z.string(),
 });
 
+export type Skill = z.output<typeof Skill>;
+
+/** One page of what a skill says; unit of lengths: characters. */
+export const SkillBody = Skill.extend({
+  content: z.string(),
+  /** Length of the whole text. */
+  total: z.int(),
+  /** `offset` of the next page; null at the end. */
+  next: z.int().nullable(),
+});
+export type SkillBody = z.output<typeof SkillBody>;
+
 export const agentFileOperations = {
   identityFiles: defineOperation({
     ...reading,
@@ -42,5 +54,15 @@ export const agentFileOperations = {
     output: z.object({ skills: z.array(Skill), count: z.int() }),
     errors: [],
     source: 'spec/mcp-server',
+  }),
+  getSkill: defineOperation({
+    ...reading,
+    id: 'getSkill',
+    path: '/api/skills/:name',
+    summary: 'What a skill says, page by page: its SKILL.md. Only of skills the agent may use.',
+    input: z.object({ name: z.string().min(1).max(256), offset: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0), agentId: AskingAgent }),
+    output: SkillBody,
+    errors: ['skill_not_found', 'payload_too_large'],
+    source: 'spec/multi-agent',
   }),
 };

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { NewAgentName, PolicyGroup, ReadPolicy } from './agent-config.ts';
 import { AgentLimits } from './config.ts';
+import { CutFile } from './hooks.ts';
 import { AgentName } from './ids.ts';
 import { defineOperation, flag } from './operation.ts';
 
@@ -44,6 +45,8 @@ export const AgentDetail = AgentListing.extend({
     files: z.array(AgentIdentityFile),
     /** Files that neither the agent nor the workspace has. */
     missing: z.array(z.string()),
+    /** Files a session may begin without a part of, by who gets them. `given` holds when all else in the inject is as long as it may be. */
+    cuts: z.array(CutFile.extend({ receiver: z.string() })),
   }),
   /** As the roster has it; null means all. */
   skills_allowed: z.array(z.string()).nullable(),

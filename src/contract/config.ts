@@ -215,8 +215,8 @@ export const HooksConfig = z.strictObject({
         .int()
         .min(1_000)
         .max(100_000)
-        .default(9_800)
-        .describe('Characters of the whole inject; some harnesses cut more than about 10,000'),
+        .optional()
+        .describe('Characters of the whole inject for any harness; absent means what each harness takes, see docs/agents.md'),
     })
     .prefault({}),
   userPromptSubmit: z
@@ -242,6 +242,16 @@ const ELSEWHERE = Object.fromEntries(
     z.unknown().optional(),
   ]),
 );
+
+export const IdentityConfig = z.strictObject({
+  maxTokens: z
+    .int()
+    .min(100)
+    .max(10_000_000)
+    .optional()
+    .describe('Tokens of all identity files in sessions of the runtime; absent means a quarter of the context window of the model'),
+});
+export type IdentityConfig = z.output<typeof IdentityConfig>;
 
 export const AgentYaml = z.strictObject({
   version: z.union([z.number(), z.string()]).optional(),
@@ -278,6 +288,7 @@ export const AgentYaml = z.strictObject({
   secrets: SecretsConfig.prefault({}),
   telemetry: TelemetryConfig.prefault({}),
   hooks: HooksConfig.prefault({}),
+  identity: IdentityConfig.prefault({}).describe('How much of the identity files reaches a model'),
   crossAgent: CrossAgentConfig.prefault({}).describe('Messages between agents'),
   /** Other Signet software keeps keys of its own here as well, such as pipelineV2; they are left alone. */
   memory: z

@@ -35,6 +35,7 @@ export const ERRORS = {
   workflow_not_found: { status: 404, title: 'No workflow of this id or name', retryable: false },
   approval_not_found: { status: 404, title: 'No approval of this id', retryable: false },
   transcript_not_found: { status: 404, title: 'No transcript is kept under this key', retryable: false },
+  skill_not_found: { status: 404, title: 'No skill of this name that the agent may use', retryable: false },
   agent_not_found: { status: 404, title: 'No agent of this name', retryable: false },
   document_not_found: { status: 404, title: 'No document of this source was taken in', retryable: false },
   job_not_found: { status: 404, title: 'No job of this id', retryable: false },

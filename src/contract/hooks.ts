@@ -7,6 +7,9 @@ import { defineOperation } from './operation.ts';
 /** Harness assumed when a client names none. */
 export const HARNESS_UNNAMED = 'sdk';
 
+/** Larger than any model's; unit: tokens. */
+const CONTEXT_TOKENS_MAX = 100_000_000;
+
 /** Empty strings are how shell hooks say "unknown". */
 const optionalText = (charsMax: number) =>
   z
@@ -43,6 +46,16 @@ export const HookMemory = z.object({
   importance: z.number(),
   created_at: z.string(),
 });
+
+/** An identity file that did not fit; unit: characters. */
+export const CutFile = z.object({
+  file: z.string(),
+  given: z.int(),
+  of: z.int(),
+  /** Where the whole file is. */
+  path: z.string(),
+});
+export type CutFile = z.output<typeof CutFile>;
 
 const ShownMessage = CrossAgentMessage.pick({
   id: true,
@@ -86,12 +99,16 @@ export const hookOperations = {
       resume: z.boolean().optional(),
       /** The session begins bypassed: this hook already says nothing. */
       bypass: z.boolean().optional(),
+      /** Context window of the model that gets the inject as a whole: identity files then have a share of it, not what the harness takes. */
+      contextTokens: z.int().min(1_000).max(CONTEXT_TOKENS_MAX).optional(),
     }),
     output: z.object({
       identity: z.object({ name: z.string(), description: z.string().optional() }).optional(),
       memories: z.array(HookMemory),
       recentContext: z.string().optional(),
       inject: z.string(),
+      /** Identity files that stand in the inject only in part; left out when all are whole. */
+      truncated: z.array(CutFile).optional(),
       /** The same as inject, under its older name. */
       context: z.string(),
       sessionKey: z.string().optional(),

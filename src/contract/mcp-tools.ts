@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { SkillBody } from './agent-files.ts';
 import { MESSAGE_CHARS_MAX, MessageType } from './cross-agent.ts';
 import { DOCUMENT_CHARS_MAX, DocumentFormat, DocumentSource } from './documents.ts';
 import { AgentName } from './ids.ts';
@@ -110,6 +111,16 @@ const WORKSPACE_TOOLS = {
     description: 'List the skills of the workspace that this agent may use, with the path of each.',
     input: z.strictObject({}),
     output: z.object({ skills: z.array(z.object({ name: z.string(), description: z.string(), path: z.string() })), count: z.number() }),
+    hints: READS,
+  }),
+  skill_read: defineMcpTool({
+    title: 'Read a skill',
+    description: 'Read what a skill says, before working on something it is about. A long one comes page by page.',
+    input: z.strictObject({
+      name: z.string().min(1).max(256).describe('Name of the skill, as skill_list gives it'),
+      offset: z.number().int().min(0).describe('Where the page begins: next of the page before; default 0').optional(),
+    }),
+    output: SkillBody,
     hints: READS,
   }),
   diagnostics: defineMcpTool({

@@ -41,6 +41,8 @@ export const TURN_SIGNALS = {
       inject: optionalText,
       memories: count.optional(),
       memoryIds: z.array(text).optional(),
+      /** Identity files that stand in the inject only in part; characters. */
+      truncated: z.array(z.object({ file: text, given: count, of: count, path: text })).optional(),
       strong: z.boolean().optional(),
       /** Messages of other agents that stand in the inject. */
       messages: z.array(z.object(MessageFacts)).optional(),

@@ -13,7 +13,9 @@ import { deleteAgentFolder, hasAgentFolder, scaffoldAgent, strangeFolders } from
 import { addToRoster, removeFromRoster } from './agent-roster.ts';
 import { skillPool } from './agent-skills.ts';
 import type { LiveConfig } from './config-live.ts';
-import { agentFolders, IDENTITY_FILES, loadIdentity } from './identity.ts';
+import { restCharsMax, skillsInjectChars } from './hooks-session.ts';
+import { agentFolders, IDENTITY_FILES, type Identity, loadIdentity } from './identity.ts';
+import { fitIdentity, HARNESS_INJECT_CHARS, receiverOf } from './identity-inject.ts';
 
 export interface AgentDeps {
   readonly folder: string;
@@ -22,7 +24,12 @@ export interface AgentDeps {
   readonly agents: AgentMemories;
   readonly log: Logger;
   readonly tokens: () => Promise<TokenBook>;
+  /** Context window of the model an agent's sessions in the runtime begin with; undefined without a runtime. */
+  readonly contextTokensOf: (agent: string) => number | undefined;
 }
+
+/** Name of our own runtime among those who get an identity. */
+const RUNTIME = 'signet';
 
 type RosterAgent = NonNullable<AgentYaml['agents']>['roster'][number];
 type CreateInput = ParsedInputOf<(typeof agentOperations)['createAgent']>;
@@ -89,6 +96,7 @@ async function describeAgent(deps: AgentDeps, listing: AgentListing): Promise<Ag
       description: identity.description ?? null,
       files,
       missing: IDENTITY_FILES.filter((name) => identity.files[name] === undefined),
+      cuts: cutsOf(deps, listing.name, identity),
     },
     skills_allowed: entry?.skills ?? null,
     memories: await deps.agents.counts(listing.name),
@@ -98,6 +106,21 @@ async function describeAgent(deps: AgentDeps, listing: AgentListing): Promise<Ag
       ...(entry && lacksGroup(entry) ? [LACKS_GROUP] : []),
     ],
   };
+}
+
+/** For the runtime and each harness that is known. */
+function cutsOf({ folder, config, contextTokensOf }: AgentDeps, agent: string, identity: Identity): AgentDetail['identity']['cuts'] {
+  const contextTokens = contextTokensOf(agent);
+  const askers = [
+    ...(contextTokens === undefined ? [] : [{ harness: RUNTIME, contextTokens }]),
+    ...Object.keys(HARNESS_INJECT_CHARS).map((harness) => ({ harness, contextTokens: undefined })),
+  ];
+  return askers.flatMap((asker) => {
+    const restChars = restCharsMax(skillsInjectChars(asker.contextTokens));
+    const receiver = receiverOf(config, asker, identity, restChars);
+    const { truncated } = fitIdentity(folder, identity, IDENTITY_FILES, receiver, restChars);
+    return truncated.map((cut) => ({ receiver: asker.harness, ...cut }));
+  });
 }
 
 async function createAgent(deps: AgentDeps, input: CreateInput) {

@@ -43,6 +43,8 @@ export interface DaemonOptions {
   readonly auth?: { readonly mode: AuthMode; readonly tokens: () => Promise<TokenBook> };
   /** For commands that are run with secrets; the process's own when left out. */
   readonly env?: NodeJS.ProcessEnv;
+  /** Context window of the model an agent's sessions begin with; unknown when left out. */
+  readonly contextTokensOf?: (agent: string) => number | undefined;
   /** Turns texts into vectors; without one, recall goes by words alone. */
   readonly embedder?: Embedder;
 }
@@ -110,6 +112,7 @@ export function openDaemon(options: DaemonOptions): Daemon {
     log,
     info,
     openapi,
+    contextTokensOf: options.contextTokensOf ?? (() => undefined),
     ...authOf(options),
   });
   let agentSync: LazyAgentSync | undefined;

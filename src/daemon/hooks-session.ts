@@ -1,28 +1,30 @@
-import type { hookOperations } from '../contract/hooks.ts';
+import type { CutFile, hookOperations } from '../contract/hooks.ts';
 import type { Memory } from '../contract/memory.ts';
 import { ownerOf, type TranscriptTurn } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import { redactSecrets } from '../core/transcript-redact.ts';
+import { skillsOf, skillsText } from './agent-skills.ts';
 import { peerLines } from './cross-agent-peers.ts';
 import { type HookDeps, hookMemory } from './hook-deps.ts';
 import { createHook, type HookInput, type HookSession } from './hook-session.ts';
 import { MEMORIES_NOTE, MEMORY_CHECK_LOOP } from './hook-texts.ts';
-import { type Identity, loadIdentity } from './identity.ts';
-import { cutText, type InjectSection, oneLine, packMemories, packSections, quoted } from './inject-text.ts';
+import { IDENTITY_FILES, type Identity, type IdentityFile, loadIdentity } from './identity.ts';
+import { type FittedFile, fitIdentity, type Receiver, receiverOf } from './identity-inject.ts';
+import { cutText, type InjectSection, oneLine, packMemories, packSections, quoted, sectionsChars } from './inject-text.ts';
 
-/** Characters of each section. They add up to less than the whole inject has by default, so that no section pushes out another. */
+/** Characters of each section beside the identity files, which have all that these leave. */
 const BUDGET_CHARS = {
   introduction: 320,
-  agents: 2_000,
-  soul: 1_000,
-  identity: 500,
-  user: 900,
+  skills: 900,
   memories: 1_500,
-  recentContext: 1_200,
   summary: 700,
   tail: 500,
   peers: 250,
 } as const;
+/** The same in the runtime of Signet, in characters. */
+const RUNTIME_SKILLS_CHARS = 16_000;
+/** Headings and blank lines of all sections beside the identity files, in characters. */
+const FRAMES_CHARS = 200;
 const MEMORY_LINE_CHARS_MAX = 400;
 /** The last words of a session that a later one may start from, in characters. */
 const TAIL_CHARS_MAX = 2_000;
@@ -32,6 +34,10 @@ const REASON_CLEAR = 'clear';
 
 /** Harnesses that call session-end after every turn. */
 const ENDING_EACH_TURN: ReadonlySet<string> = new Set(['openclaw']);
+
+/** Cuts the log has told of. */
+const saidCuts = new Set<string>();
+const SAID_CUTS_MAX = 1_000;
 
 type SessionHooks = Pick<Handlers<typeof hookOperations>, 'hookSessionStart' | 'hookSessionEnd'>;
 
@@ -53,10 +59,10 @@ export function createSessionHooks(deps: HookDeps): SessionHooks {
 }
 
 async function startSession(deps: HookDeps, session: HookSession, input: HookInput<'hookSessionStart'>) {
-  const { includeIdentity, includeRecentContext, recallLimit, recencyBias, candidatePoolLimit, maxInjectChars } =
-    deps.config.hooks.sessionStart;
-  const identity = loadIdentity(deps, ownerOf(session.reader));
-  for (const warning of identity.warnings) deps.log.warn({ agent: ownerOf(session.reader), warning }, 'an identity file is damaged');
+  const { includeIdentity, includeRecentContext, recallLimit, recencyBias, candidatePoolLimit } = deps.config.hooks.sessionStart;
+  const agentId = ownerOf(session.reader);
+  const identity = loadIdentity(deps, agentId);
+  for (const warning of identity.warnings) deps.log.warn({ agent: agentId, warning }, 'an identity file is damaged');
   const checkpoint = session.line && (await deps.sessions.resume(session.line, input.resume ?? false));
   const prompts = session.line && (await deps.lineage.checkpoint(session.line));
   const parent = { key: session.parentKey, harnessAgentId: input.harnessAgentId };
@@ -69,11 +75,9 @@ async function startSession(deps: HookDeps, session: HookSession, input: HookInp
   const { text, shown } = packMemories(ranked, BUDGET_CHARS.memories, MEMORY_LINE_CHARS_MAX);
   await noteShown(deps, session, shown);
 
-  const recentContext = includeRecentContext ? identity.files['MEMORY.md'] : undefined;
-  const sections: InjectSection[] = [
-    ...(includeIdentity ? identitySections(identity) : []),
+  const skills = skillsText(skillsOf(deps.folder, deps.config, agentId), skillsInjectChars(input.contextTokens));
+  const others: InjectSection[] = [
     { heading: 'Relevant Memories', text: text && `${MEMORIES_NOTE}\n${text}`, charsMax: BUDGET_CHARS.memories + MEMORIES_NOTE.length + 1 },
-    { heading: 'Recent Context', text: recentContext ?? '', charsMax: BUDGET_CHARS.recentContext },
     { heading: 'Checkpoint', text: quoted(redactSecrets(checkpoint?.summary ?? '')), charsMax: BUDGET_CHARS.summary },
     // Older last words were stored as they were said.
     {
@@ -84,13 +88,25 @@ async function startSession(deps: HookDeps, session: HookSession, input: HookInp
     { heading: 'Other Sessions On This Project', text: await peerLines(deps.presence, session), charsMax: BUDGET_CHARS.peers },
     { heading: 'Memory Check Loop', text: MEMORY_CHECK_LOOP, charsMax: MEMORY_CHECK_LOOP.length },
   ];
-  const inject = cutText(packSections(sections, maxInjectChars), maxInjectChars);
+  const before: InjectSection[] = [
+    { text: includeIdentity ? introductionOf(identity) : '', charsMax: BUDGET_CHARS.introduction },
+    { heading: 'Skills', text: skills, charsMax: skills.length },
+  ];
+  const restChars = sectionsChars([...before, ...others]);
+  const receiver = receiverOf(deps.config, input, identity, Math.max(restChars, restCharsMax(skills.length)));
+  const names = IDENTITY_FILES.filter((file) => (file === 'MEMORY.md' ? includeRecentContext : includeIdentity));
+  const { files, truncated } = fitIdentity(deps.folder, identity, names, receiver, restChars);
+  noteCuts(deps.log, agentId, receiver, truncated);
+  const sections = arrange(before, files, others);
+  const inject = cutText(packSections(sections, receiver.injectCharsMax), receiver.injectCharsMax);
+  const recentContext = includeRecentContext ? identity.files['MEMORY.md'] : undefined;
   const { name, description } = identity;
   return {
     identity: { name: name ?? '', ...(description === undefined ? {} : { description }) },
     memories: shown.map(hookMemory),
     ...(recentContext === undefined ? {} : { recentContext }),
     inject,
+    ...(truncated.length > 0 ? { truncated } : {}),
     context: inject,
     ...keyFields(session.key),
   };
@@ -100,15 +116,40 @@ function keyFields(key: string | undefined) {
   return key === undefined ? {} : { sessionKey: key, sessionId: key };
 }
 
-function identitySections({ name, description, files }: Identity): InjectSection[] {
-  const introduction = name === undefined ? '' : `You are ${[name, description].filter(Boolean).join(', ').replace(/\.$/, '')}.`;
-  return [
-    { text: introduction, charsMax: BUDGET_CHARS.introduction },
-    { heading: 'Agent Instructions', text: files['AGENTS.md'] ?? '', charsMax: BUDGET_CHARS.agents },
-    { heading: 'Soul', text: files['SOUL.md'] ?? '', charsMax: BUDGET_CHARS.soul },
-    { heading: 'Identity', text: files['IDENTITY.md'] ?? '', charsMax: BUDGET_CHARS.identity },
-    { heading: 'About The User', text: files['USER.md'] ?? '', charsMax: BUDGET_CHARS.user },
-  ];
+function introductionOf({ name, description }: Identity): string {
+  return name === undefined ? '' : `You are ${[name, description].filter(Boolean).join(', ').replace(/\.$/, '')}.`;
+}
+
+/** Who the agent is, then what it can and knows; MEMORY.md stands behind the memories. */
+function arrange(before: readonly InjectSection[], files: readonly FittedFile[], others: readonly InjectSection[]): InjectSection[] {
+  const [introduction, skills] = before;
+  const [memories, ...rest] = others;
+  const of = (isShown: (file: IdentityFile) => boolean) =>
+    files.filter(({ file }) => isShown(file)).map(({ heading, text }) => ({ heading, text, charsMax: text.length }));
+  const identity = of((file) => file !== 'MEMORY.md');
+  return [introduction!, ...identity, skills!, memories!, ...of((file) => file === 'MEMORY.md'), ...rest];
+}
+
+/** The most that everything beside the identity files may take of an inject, in characters. */
+export function restCharsMax(skillsChars: number): number {
+  const { skills: _, ...budgets } = BUDGET_CHARS;
+  const own = Object.values(budgets).reduce((sum, chars) => sum + chars, 0);
+  return own + skillsChars + MEMORIES_NOTE.length + MEMORY_CHECK_LOOP.length + FRAMES_CHARS;
+}
+
+/** What a list of skills may take, by who gets it, in characters. */
+export function skillsInjectChars(contextTokens: number | undefined): number {
+  return contextTokens === undefined ? BUDGET_CHARS.skills : RUNTIME_SKILLS_CHARS;
+}
+
+/** Once for each state of the files and each receiver: sessions begin often. */
+function noteCuts(log: HookDeps['log'], agent: string, receiver: Receiver, truncated: readonly CutFile[]): void {
+  if (truncated.length === 0) return;
+  const said = JSON.stringify([agent, receiver.name, truncated.map(({ path, of }) => [path, of])]);
+  if (saidCuts.has(said)) return;
+  if (saidCuts.size >= SAID_CUTS_MAX) saidCuts.clear();
+  saidCuts.add(said);
+  log.warn({ category: 'agents', agent, receiver: receiver.name, truncated }, 'identity files were cut to what their receiver takes');
 }
 
 /** The first prompts need not repeat what the session began with. */

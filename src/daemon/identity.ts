@@ -8,9 +8,11 @@ import { AppError } from '../core/errors.ts';
 export const IDENTITY_FILES = ['AGENTS.md', 'SOUL.md', 'IDENTITY.md', 'USER.md', 'TOOLS.md', 'MEMORY.md'] as const;
 export type IdentityFile = (typeof IDENTITY_FILES)[number];
 /** More of a file is never read; unit: bytes. */
-export const IDENTITY_BYTES_MAX = 65_536;
+export const IDENTITY_BYTES_MAX = 1_048_576;
 /** Cached file contents; agents times files. */
 const CACHED_FILES_MAX = 512;
+/** Characters of all cached contents together. */
+const CACHED_CHARS_MAX = 8_388_608;
 /** Keys, tokens and databases stand there: nothing of it is shown to a model. */
 const PRIVATE_FOLDERS = ['.daemon', '.secrets', 'data'] as const;
 const NAME_CHARS_MAX = 80;
@@ -46,6 +48,7 @@ interface CachedFile extends ReadText {
 }
 
 const cache = new Map<string, CachedFile>();
+let cachedChars = 0;
 
 /**
  * The identity of an agent: each file from `agents/<name>/`, else from the workspace itself. A file that leads out of the workspace by a
@@ -134,8 +137,13 @@ function readCached(folder: string, file: string): ReadText {
   const stamp = `${stats.dev}:${stats.ino}:${stats.mtimeMs}:${stats.size}`;
   const known = cache.get(file);
   if (known?.stamp === stamp) return known;
-  if (cache.size >= CACHED_FILES_MAX) cache.clear();
   const read = refusal(realpathSync(folder), realpathSync(file)) ?? readStart(file, stats);
+  const chars = read.text?.length ?? 0;
+  if (cache.size >= CACHED_FILES_MAX || cachedChars + chars > CACHED_CHARS_MAX) {
+    cache.clear();
+    cachedChars = 0;
+  }
+  cachedChars += chars - (cache.get(file)?.text?.length ?? 0);
   cache.set(file, { stamp, ...read });
   return read;
 }

@@ -69,9 +69,8 @@ export function packMemories<M extends Memory>(
  */
 export function packSections(sections: readonly InjectSection[], charsMax: number): string {
   const filled = sections.filter((section) => section.text !== '');
-  const frame = (section: InjectSection): number => (section.heading === undefined ? 2 : section.heading.length + 6);
   const own = filled.map((section) => Math.min(section.text.length, section.charsMax));
-  let left = charsMax - filled.reduce((sum, section, index) => sum + own[index]! + frame(section), 0);
+  let left = charsMax - filled.reduce((sum, section, index) => sum + own[index]! + frameChars(section), 0);
   const parts = filled.map((section, index) => {
     const more = Math.max(0, Math.min(section.text.length - own[index]!, left));
     left -= more;
@@ -79,6 +78,17 @@ export function packSections(sections: readonly InjectSection[], charsMax: numbe
     return section.heading === undefined ? text : `## ${section.heading}\n\n${text}`;
   });
   return parts.join('\n\n');
+}
+
+/** What sections take of an inject when each keeps to its own budget, headings and blank lines included; in characters. */
+export function sectionsChars(sections: readonly InjectSection[]): number {
+  return sections
+    .filter((section) => section.text !== '')
+    .reduce((sum, section) => sum + frameChars(section) + Math.min(section.text.length, section.charsMax), 0);
+}
+
+function frameChars({ heading }: InjectSection): number {
+  return heading === undefined ? 2 : heading.length + 7;
 }
 
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];

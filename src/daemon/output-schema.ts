@@ -1,5 +1,8 @@
 import { readWorkspaceText } from './identity.ts';
 
+/** A longer schema is refused; unit: bytes. */
+const SCHEMA_BYTES_MAX = 65_536;
+
 export interface OutputSchemaRead {
   readonly schema?: Readonly<Record<string, unknown>>;
   /** Why there is none, to be said behind the path. */
@@ -11,6 +14,8 @@ export function readOutputSchema(folder: string, path: string): OutputSchemaRead
   const { text, problem } = readWorkspaceText(folder, path);
   if (text === undefined || problem !== undefined)
     return { problem: problem ?? 'is no file with text in the workspace; write the schema there' };
+  const bytes = Buffer.byteLength(text);
+  if (bytes > SCHEMA_BYTES_MAX) return { problem: `has ${bytes} bytes; a schema may have ${SCHEMA_BYTES_MAX}` };
   let schema: unknown;
   try {
     schema = JSON.parse(text);

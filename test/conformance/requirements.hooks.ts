@@ -47,6 +47,9 @@ export const HOOK_REQUIREMENTS = {
     'hooks.session-start.memories': tested('Each returned memory has id, content, type, importance and created_at'),
     'hooks.session-start.recent-context': tested('recentContext holds the text of MEMORY.md'),
     'hooks.session-start.inject.identity': tested('inject contains the identity text'),
+    'hooks.session-start.identity.cut': tested(
+      'An identity file that the harness cannot take whole is cut with a word on where the rest is',
+    ),
     'hooks.session-start.inject.memories': tested('inject lists the memories under a Relevant Memories heading'),
     'hooks.session-start.inject.recent-context': tested('inject contains the recent context'),
     'hooks.session-start.inject.markdown': tested('inject is markdown that can stand before a system prompt as it is'),

@@ -65,6 +65,7 @@ export const NATIVE_RUNTIME_REQUIREMENTS = {
     'runtime.research.tools': tested('The research phase runs the tools that ask to run before generation'),
     'runtime.research.before-model': tested('Research results are in the prompt of the first provider call'),
     'runtime.context.system-prompt': tested('The system prompt holds identity, SOUL.md and injected memories'),
+    'runtime.identity.whole': tested('Identity files are whole in the system prompt, up to a share of the context window'),
     'runtime.context.history': tested('The provider gets the conversation so far'),
     'runtime.context.tool-results': tested('The provider gets the results of the research tools'),
     'runtime.tool-loop.every-call': tested('Every tool call of a response is run'),

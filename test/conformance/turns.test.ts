@@ -103,7 +103,7 @@ verifies(['runtime.tool.register', 'runtime.tool.unregister', 'runtime.tools.exe
 verifies('runtime.tool.built-in', async () => {
   const builtIn = (await rig.client.tools.list()).tools.filter(({ origin }) => origin === 'builtin');
   const memory = ['memory_forget', 'memory_get', 'memory_modify', 'memory_search', 'memory_store'];
-  expect(names(builtIn)).toEqual([...memory, 'secret_exec', 'secret_list', 'spawn_session']);
+  expect(names(builtIn)).toEqual([...memory, 'secret_exec', 'secret_list', 'skill_read', 'spawn_session']);
 });
 
 verifies('runtime.output.streaming', 'an answer says whether it came piece by piece, and nothing before there is one', async () => {

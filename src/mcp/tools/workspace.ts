@@ -7,12 +7,13 @@ import type { OutputOf } from '../../contract/operation.ts';
 import { AppError } from '../../core/errors.ts';
 import type { McpToolHandlers } from './tool-handler.ts';
 
-type Names = 'skill_list' | 'diagnostics' | 'config_read' | 'document_ingest' | 'document_forget';
+type Names = 'skill_list' | 'skill_read' | 'diagnostics' | 'config_read' | 'document_ingest' | 'document_forget';
 
 const SCORE_MAX = 100;
 
 export const workspaceTools: McpToolHandlers<Pick<McpTools, Names>> = {
   skill_list: (_input, daemon) => daemon.call(agentFileOperations.listSkills, {}),
+  skill_read: (input, daemon) => daemon.call(agentFileOperations.getSkill, input),
   async diagnostics(_input, daemon) {
     const health = await daemon.call(daemonOperations.daemonHealth, {});
     const state = await daemon.call(daemonOperations.daemonStatus, {});

@@ -9,6 +9,9 @@ import type { SessionHost } from '../session-host.ts';
 import type { InputDraft } from '../session-state.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
 
+/** The smallest window the hook takes; unit: tokens. */
+const CONTEXT_TOKENS_MIN = 1_000;
+
 type ShownMessage = Pick<CrossAgentMessage, 'id' | 'type' | 'fromAgentId' | 'fromSessionKey' | 'broadcast'>;
 type HookReply = Omit<PayloadOf<'hook:end'>, 'hook' | 'key' | 'durationMs'>;
 
@@ -89,11 +92,11 @@ const HOOKS: Readonly<Record<HookName, (hook: HookCall) => Promise<HookReply>>> 
 };
 
 async function callSessionStart({ call, host, caller, options }: HookCall): Promise<HookReply> {
-  const { bypassed: bypass, resumedFrom } = host.view.session;
+  const { bypassed: bypass, resumedFrom, context } = host.view.session;
   const resume = resumedFrom !== null;
   const reply = await call(
     daemonOperations.hookSessionStart,
-    { ...caller, ...(resume ? { resume } : {}), ...(bypass ? { bypass } : {}) },
+    { ...caller, contextTokens: Math.max(CONTEXT_TOKENS_MIN, context.limit), ...(resume ? { resume } : {}), ...(bypass ? { bypass } : {}) },
     options,
   );
   return {
@@ -101,6 +104,7 @@ async function callSessionStart({ call, host, caller, options }: HookCall): Prom
     inject: reply.inject,
     memories: reply.memories.length,
     memoryIds: reply.memories.map(({ id }) => id),
+    ...(reply.truncated?.length ? { truncated: reply.truncated } : {}),
   };
 }
 

@@ -16,6 +16,7 @@ const NOT_ASKED: ReadonlySet<string> = new Set([
   'transcript',
   'turnKey',
   'heardMessages',
+  'contextTokens',
 ]);
 
 /** The same outside, answered from the recording or kept in it. */
