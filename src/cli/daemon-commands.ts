@@ -14,6 +14,13 @@ export function addDaemonCommands(program: Command, context: CliContext): void {
   addLifecycle(program, context);
   const group = program.command('daemon').description('start, stop and look at the daemon; each command is also there without this word');
   addLifecycle(group, context);
+  program
+    .command('doctor')
+    .description('check data folder, configuration, daemon, provider and identity files, and say what to do')
+    .option('--path <folder>', 'data folder (SIGNET_PATH; default ~/.agents)')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nIt changes nothing. Exit code 1 when something keeps Signet from working; notes do not count.')
+    .action(async (flags) => (await import('./doctor.ts')).examine(context, flags));
 }
 
 function addLifecycle(parent: Command, context: CliContext): void {

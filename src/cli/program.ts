@@ -29,6 +29,7 @@ Examples:
   signet session list                       conversations, newest change first
   signet remember "likes green tea"         a memory, for every agent and harness
   signet logs -f                            follow what the daemon says
+  signet doctor                             what is wrong, and what to do about it
 
 Environment: SIGNET_PATH, SIGNET_HOST, SIGNET_PORT, SIGNET_RUNTIME_PORT, SIGNET_RUNTIME_URL, SIGNET_DAEMON_URL, SIGNET_TOKEN,
 SIGNET_PROVIDER, SIGNET_MODEL, SIGNET_LOG_LEVEL, SIGNET_BYPASS, NO_COLOR`;
