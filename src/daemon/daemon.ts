@@ -112,8 +112,7 @@ export function openDaemon(options: DaemonOptions): Daemon {
     log,
     info,
     openapi,
-    contextTokensOf: options.contextTokensOf ?? (() => undefined),
-    ...authOf(options),
+    ...outsideOf(options),
   });
   let agentSync: LazyAgentSync | undefined;
   const upkeep = createUpkeep({ ...stores, ...peers, memories, lineage: background.lineage, clock, log });
@@ -149,9 +148,11 @@ function streamsOf(logs: LogBook, peers: Pick<DaemonDeps, 'presence' | 'messages
   };
 }
 
-function authOf({ auth, env = process.env, folder: workspace, clock }: DaemonOptions): Pick<DaemonDeps, 'env' | 'authMode' | 'tokens'> {
+type Outside = Pick<DaemonDeps, 'env' | 'authMode' | 'tokens' | 'contextTokensOf'>;
+
+function outsideOf({ auth, env = process.env, folder: workspace, clock, contextTokensOf = () => undefined }: DaemonOptions): Outside {
   const open = async () => (await import('../store/token-store.ts')).createTokenStore({ workspace, clock });
-  return { env, authMode: auth?.mode ?? 'local', tokens: auth?.tokens ?? open };
+  return { env, authMode: auth?.mode ?? 'local', tokens: auth?.tokens ?? open, contextTokensOf };
 }
 
 /** One and the same list, so that nothing has changed when it is asked for again. */

@@ -59,7 +59,7 @@ export function createSessionHooks(deps: HookDeps): SessionHooks {
 }
 
 async function startSession(deps: HookDeps, session: HookSession, input: HookInput<'hookSessionStart'>) {
-  const { includeIdentity, includeRecentContext, recallLimit, recencyBias, candidatePoolLimit } = deps.config.hooks.sessionStart;
+  const { includeRecentContext, recallLimit, recencyBias, candidatePoolLimit } = deps.config.hooks.sessionStart;
   const agentId = ownerOf(session.reader);
   const identity = loadIdentity(deps, agentId);
   for (const warning of identity.warnings) deps.log.warn({ agent: agentId, warning }, 'an identity file is damaged');
@@ -75,7 +75,6 @@ async function startSession(deps: HookDeps, session: HookSession, input: HookInp
   const { text, shown } = packMemories(ranked, BUDGET_CHARS.memories, MEMORY_LINE_CHARS_MAX);
   await noteShown(deps, session, shown);
 
-  const skills = skillsText(skillsOf(deps.folder, deps.config, agentId), skillsInjectChars(input.contextTokens));
   const others: InjectSection[] = [
     { heading: 'Relevant Memories', text: text && `${MEMORIES_NOTE}\n${text}`, charsMax: BUDGET_CHARS.memories + MEMORIES_NOTE.length + 1 },
     { heading: 'Checkpoint', text: quoted(redactSecrets(checkpoint?.summary ?? '')), charsMax: BUDGET_CHARS.summary },
@@ -88,17 +87,7 @@ async function startSession(deps: HookDeps, session: HookSession, input: HookInp
     { heading: 'Other Sessions On This Project', text: await peerLines(deps.presence, session), charsMax: BUDGET_CHARS.peers },
     { heading: 'Memory Check Loop', text: MEMORY_CHECK_LOOP, charsMax: MEMORY_CHECK_LOOP.length },
   ];
-  const before: InjectSection[] = [
-    { text: includeIdentity ? introductionOf(identity) : '', charsMax: BUDGET_CHARS.introduction },
-    { heading: 'Skills', text: skills, charsMax: skills.length },
-  ];
-  const restChars = sectionsChars([...before, ...others]);
-  const receiver = receiverOf(deps.config, input, identity, Math.max(restChars, restCharsMax(skills.length)));
-  const names = IDENTITY_FILES.filter((file) => (file === 'MEMORY.md' ? includeRecentContext : includeIdentity));
-  const { files, truncated } = fitIdentity(deps.folder, identity, names, receiver, restChars);
-  noteCuts(deps.log, agentId, receiver, truncated);
-  const sections = arrange(before, files, others);
-  const inject = cutText(packSections(sections, receiver.injectCharsMax), receiver.injectCharsMax);
+  const { inject, truncated } = composeInject(deps, identity, { agentId, input, others });
   const recentContext = includeRecentContext ? identity.files['MEMORY.md'] : undefined;
   const { name, description } = identity;
   return {
@@ -110,6 +99,31 @@ async function startSession(deps: HookDeps, session: HookSession, input: HookInp
     context: inject,
     ...keyFields(session.key),
   };
+}
+
+interface InjectParts {
+  readonly agentId: string;
+  readonly input: HookInput<'hookSessionStart'>;
+  /** Every section behind who the agent is and what it can. */
+  readonly others: readonly InjectSection[];
+}
+
+/** The other sections keep to their budgets; identity files have what the receiver takes beyond them. */
+function composeInject(deps: HookDeps, identity: Identity, { agentId, input, others }: InjectParts) {
+  const { includeIdentity, includeRecentContext } = deps.config.hooks.sessionStart;
+  const skills = skillsText(skillsOf(deps.folder, deps.config, agentId), skillsInjectChars(input.contextTokens));
+  const before: InjectSection[] = [
+    { text: includeIdentity ? introductionOf(identity) : '', charsMax: BUDGET_CHARS.introduction },
+    { heading: 'Skills', text: skills, charsMax: skills.length },
+  ];
+  const restChars = sectionsChars([...before, ...others]);
+  const receiver = receiverOf(deps.config, input, identity, Math.max(restChars, restCharsMax(skills.length)));
+  const names = IDENTITY_FILES.filter((file) => (file === 'MEMORY.md' ? includeRecentContext : includeIdentity));
+  const { files, truncated } = fitIdentity(deps.folder, identity, names, receiver, restChars);
+  noteCuts(deps.log, agentId, receiver, truncated);
+  const sections = arrange(before, files, others);
+  const inject = cutText(packSections(sections, receiver.injectCharsMax), receiver.injectCharsMax);
+  return { inject, truncated };
 }
 
 function keyFields(key: string | undefined) {
