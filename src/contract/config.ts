@@ -104,6 +104,9 @@ export const RuntimeLimits = z.strictObject({
   attemptsMax: z.int().min(1).max(10).default(3).describe('Attempts of one model call'),
   turnTimeoutMs: ms(1_000, 86_400_000, 1_800_000).describe('Longest turn'),
   toolTimeoutMs: ms(1, 600_000, 60_000).describe('Longest tool call'),
+  toolArrivalMs: ms(0, 86_400_000, 600_000).describe(
+    'How long a call waits for a tool of an MCP server that has not answered since the start; the turn may end it earlier',
+  ),
   toolOutputBytesMax: z.int().min(256).max(10_485_760).default(65_536).describe('Tool output beyond this is cut, and says so'),
   researchTimeoutMs: ms(10, 60_000, 5_000).describe('Budget of the research phase'),
   startTimeoutMs: ms(10, 60_000, 3_000).describe('Budget of the session-start hook'),

@@ -5,6 +5,11 @@ import { defineOperation, wholeNumber } from './operation.ts';
 export const ToolClass = z.enum(['pure', 'idempotent', 'probe', 'unsafe']);
 export type ToolClass = z.output<typeof ToolClass>;
 
+/** Returns the class that allows fewer repetitions; classes are listed from the loosest to the strictest. */
+export function stricterClass(a: ToolClass, b: ToolClass): ToolClass {
+  return ToolClass.options.indexOf(a) > ToolClass.options.indexOf(b) ? a : b;
+}
+
 /** Longest deadline a tool call may ask for, in ms. */
 export const TOOL_TIMEOUT_MS_MAX = 600_000;
 

@@ -29,3 +29,16 @@ export function createDeadline(what: string, timeoutMs: number, caller?: AbortSi
     },
   };
 }
+
+/** `work`, or the signal's reason when that comes first; what `work` does later is dropped. */
+export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = (): void => aborted.reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

@@ -18,4 +18,11 @@ export interface McpConnection {
  * @throws AppError `tool_failed` (not reached, not MCP), `timeout` (no answer in time), `invalid_request` (neither command nor url, or both);
  *   `signal.reason` when the signal aborts
  */
-export type ConnectMcp = (config: McpServer, options: { readonly log: Logger; readonly signal: AbortSignal }) => Promise<McpConnection>;
+export type ConnectMcp = (config: McpServer, options: ConnectOptions) => Promise<McpConnection>;
+
+export interface ConnectOptions {
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+  /** Deadline for start, handshake and the list of tools together, in ms. */
+  readonly timeoutMs: number;
+}

@@ -14,6 +14,8 @@ export interface ToolContext {
   readonly daemonUrl: string;
   /** Stable over a crash: an idempotent tool passes it on. */
   readonly callKey: string;
+  /** What the log says of the call; the tool's own class when absent. The stricter of both holds. */
+  readonly callClass?: ToolClass;
   /** Aborts at the call's deadline, when the turn is cancelled and at shutdown. */
   readonly signal: AbortSignal;
   /** Shown live, never stored. */

@@ -1,11 +1,12 @@
 import type { Tool as ListedTool } from '@modelcontextprotocol/sdk/types.js';
-import type { McpServer, ToolClass } from '../contract/tool.ts';
+import { type McpServer, stricterClass, type ToolClass } from '../contract/tool.ts';
+import { untilAborted } from '../core/deadline.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ConnectMcp, McpConnection } from '../core/mcp-connection.ts';
 import type { Tool, ToolContext } from '../core/tool.ts';
 import { readResult } from './mcp-result.ts';
-import { type McpSession, openMcpSession, reasonOf, untilAborted } from './mcp-session.ts';
+import { type McpSession, openMcpSession, reasonOf } from './mcp-session.ts';
 import { toTools } from './mcp-tool.ts';
 
 /** Wait before a server that ended is started again, in ms from its end on; doubles with each end that no good call came before. */
@@ -14,11 +15,11 @@ const RESTART_MS = 250;
 const RESTART_MS_MAX = 10_000;
 
 /** Connect to an MCP server over stdio (`command`) or Streamable HTTP (`url`). The SDK is loaded with the first connection. */
-export const connectMcpServer: ConnectMcp = async (config, { log, signal }) => {
+export const connectMcpServer: ConnectMcp = async (config, { log, signal, timeoutMs }) => {
   if ((config.command === undefined) === (config.url === undefined)) {
     throw new AppError('invalid_request', { detail: `MCP server ${config.mcpServer} needs either command or url` });
   }
-  const connection = new McpServerConnection(config, log);
+  const connection = new McpServerConnection(config, log, timeoutMs);
   await connection.open(signal);
   return connection;
 };
@@ -27,6 +28,8 @@ class McpServerConnection implements McpConnection {
   tools: readonly Tool[] = [];
   readonly #config: McpServer;
   readonly #log: Logger;
+  /** Deadline of a start; longer when the last one was not in time. */
+  readonly #timeoutMs: number;
   readonly #closing = new AbortController();
   #session: McpSession | undefined;
   #reopening: Promise<McpSession> | undefined;
@@ -36,15 +39,17 @@ class McpServerConnection implements McpConnection {
   #ends = 0;
   #endedAt = 0;
 
-  constructor(config: McpServer, log: Logger) {
+  constructor(config: McpServer, log: Logger, timeoutMs: number) {
     this.#config = config;
     this.#log = log;
+    this.#timeoutMs = timeoutMs;
   }
 
   async open(signal: AbortSignal): Promise<McpSession> {
     const { session, listed } = await openMcpSession(this.#config, {
       log: this.#log,
       signal,
+      timeoutMs: this.#timeoutMs,
       onGone: () => this.#noteEnd(session),
       onListChanged: () => this.#refresh(),
     });
@@ -69,7 +74,8 @@ class McpServerConnection implements McpConnection {
    * or the server cannot have seen the call.
    */
   async #call(name: string, toolClass: ToolClass, input: unknown, context: ToolContext): Promise<unknown> {
-    const mayRepeat = toolClass === 'pure' || toolClass === 'idempotent';
+    const callClass = stricterClass(toolClass, context.callClass ?? toolClass);
+    const mayRepeat = callClass === 'pure' || callClass === 'idempotent';
     for (let isFirst = true; ; isFirst = false) {
       const session = await untilAborted(this.#living(), context.signal);
       try {
@@ -140,7 +146,7 @@ class McpServerConnection implements McpConnection {
     while (this.#isListStale && this.#session && !this.#session.isGone()) {
       this.#isListStale = false;
       try {
-        this.#takeList(await this.#session.listTools());
+        this.#takeList(await this.#session.listTools(this.#timeoutMs));
       } catch (error) {
         this.#log.warn(
           { mcpServer: this.#config.mcpServer, reason: reasonOf(error) },

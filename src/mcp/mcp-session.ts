@@ -4,16 +4,13 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { CallToolResult, Tool as ListedTool } from '@modelcontextprotocol/sdk/types.js';
 import { type McpServer, TOOL_TIMEOUT_MS_MAX } from '../contract/tool.ts';
 import { VERSION } from '../contract/version.ts';
+import { untilAborted } from '../core/deadline.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ToolContext } from '../core/tool.ts';
 import { LineTooLong } from './line-reader.ts';
 import { createProcessTransport } from './mcp-process.ts';
 
-/** Deadline for start, handshake and the list of tools together, in ms; `npx` may have to fetch a package first. */
-const CONNECT_TIMEOUT_MS = 30_000;
-/** Deadline for the list of tools when it changed, in ms. */
-const LIST_TIMEOUT_MS = 10_000;
 /** Pages of a list of tools that are read, and tools that are taken from it. */
 const LIST_PAGES_MAX = 50;
 const LISTED_TOOLS_MAX = 512;
@@ -28,7 +25,8 @@ export interface McpSession {
   isGone(): boolean;
   /** Why it was ended by us, when it said more than is taken; null otherwise. */
   tooLarge(): string | null;
-  listTools(): Promise<ListedTool[]>;
+  /** @param timeoutMs  deadline of each page */
+  listTools(timeoutMs: number): Promise<ListedTool[]>;
   /** @throws what the SDK throws; `signal.reason` is the caller's to look at */
   call(name: string, input: unknown, context: ToolContext): Promise<CallToolResult>;
   /** Says that the session is of no more use; its end goes on in the background. */
@@ -41,14 +39,16 @@ export interface SessionOptions {
   readonly log: Logger;
   /** Ends the attempt to open. */
   readonly signal: AbortSignal;
+  /** Deadline for start, handshake and the list of tools together, in ms. */
+  readonly timeoutMs: number;
   onGone(): void;
   onListChanged(): void;
 }
 
 /** @throws AppError `tool_failed`, `timeout`; `signal.reason` */
 export async function openMcpSession(config: McpServer, options: SessionOptions): Promise<{ session: McpSession; listed: ListedTool[] }> {
-  const { log, signal } = options;
-  const late = AbortSignal.timeout(CONNECT_TIMEOUT_MS);
+  const { log, signal, timeoutMs } = options;
+  const late = AbortSignal.timeout(timeoutMs);
   const transport = await createTransport(config, log);
   const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
   const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js');
@@ -63,8 +63,8 @@ export async function openMcpSession(config: McpServer, options: SessionOptions)
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => options.onListChanged());
   try {
     const begin = async (): Promise<ListedTool[]> => {
-      await client.connect(transport, { timeout: CONNECT_TIMEOUT_MS });
-      return session.listTools();
+      await client.connect(transport, { timeout: timeoutMs });
+      return session.listTools(timeoutMs);
     };
     const listed = await untilAborted(begin(), AbortSignal.any([signal, late]));
     client.onclose = () => {
@@ -77,7 +77,7 @@ export async function openMcpSession(config: McpServer, options: SessionOptions)
     if (signal.aborted) throw signal.reason;
     const way = config.command === undefined ? new URL(config.url!).origin : config.command;
     if (late.aborted)
-      throw new AppError('timeout', { detail: `MCP server ${config.mcpServer} (${way}) did not get ready in ${CONNECT_TIMEOUT_MS} ms` });
+      throw new AppError('timeout', { detail: `MCP server ${config.mcpServer} (${way}) did not get ready in ${timeoutMs} ms` });
     const detail = `MCP server ${config.mcpServer} (${way}) cannot be used: ${reasonOf(error)}; the debug log has what it wrote`;
     throw new AppError('tool_failed', { detail, cause: error });
   }
@@ -106,13 +106,13 @@ async function createSession(client: Client, transport: Transport): Promise<McpS
     noteError(error) {
       if (error instanceof LineTooLong) tooLarge = error.message;
     },
-    async listTools() {
+    async listTools(timeoutMs) {
       const tools: ListedTool[] = [];
       let cursor: string | undefined;
       for (let page = 0; page < LIST_PAGES_MAX && tools.length < LISTED_TOOLS_MAX; page++) {
         // Not client.listTools: it compiles every output schema, and one bad schema would cost all tools.
         const params = cursor === undefined ? {} : { cursor };
-        const answer = await client.request({ method: 'tools/list', params }, ListToolsResultSchema, { timeout: LIST_TIMEOUT_MS });
+        const answer = await client.request({ method: 'tools/list', params }, ListToolsResultSchema, { timeout: timeoutMs });
         tools.push(...answer.tools);
         cursor = answer.nextCursor;
         if (cursor === undefined) break;
@@ -159,19 +159,6 @@ async function sayGoodbye(transport: Transport): Promise<void> {
     await untilAborted(http.terminateSession(), AbortSignal.timeout(GOODBYE_TIMEOUT_MS));
   } catch {
     // A server that is away, or slow, has to forget the session by itself.
-  }
-}
-
-/** `work`, or the signal's reason when that comes first; what `work` does later is dropped. */
-export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const aborted = Promise.withResolvers<never>();
-  const onAbort = (): void => aborted.reject(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
-  if (signal.aborted) onAbort();
-  try {
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }
 

@@ -9,6 +9,13 @@ import type { ToolRegistry } from './tool-registry.ts';
 const RETRY_MS = 1_000;
 /** Longest of these waits, in ms. */
 const RETRY_MS_MAX = 60_000;
+/**
+ * Deadline for start, handshake and the list of tools together, in ms; `npx` may have to fetch a package first. It doubles with each attempt: a
+ * server that is slow because the machine is, is not ended at the same point again and again.
+ */
+const CONNECT_TIMEOUT_MS = 30_000;
+/** Longest of these deadlines, in ms. */
+const CONNECT_TIMEOUT_MS_MAX = 600_000;
 
 export interface ServerLinkDeps {
   readonly registry: ToolRegistry;
@@ -23,6 +30,12 @@ export interface ServerLink {
   readonly config: McpServer;
   /** Names of its tools that are registered now. */
   toolNames(): string[];
+  /** It has answered since this process began, so what it does not list it does not have. */
+  readonly hasConnected: boolean;
+  /** Resolves when it has answered for the first time, or is closed. */
+  readonly connected: Promise<void>;
+  /** Resolves when the first attempt to reach it is over, well or not. */
+  readonly tried: Promise<void>;
   /**
    * Connect now and register all its tools, or none.
    *
@@ -44,12 +57,23 @@ class Link implements ServerLink {
   readonly #deps: ServerLinkDeps;
   readonly #closing = new AbortController();
   readonly #names = new Set<string>();
+  readonly #connected = Promise.withResolvers<void>();
+  readonly #tried = Promise.withResolvers<void>();
+  hasConnected = false;
   #connection: McpConnection | undefined;
   #trying: Promise<void> = Promise.resolve();
 
   constructor(deps: ServerLinkDeps, config: McpServer) {
     this.#deps = deps;
     this.config = config;
+  }
+
+  get connected(): Promise<void> {
+    return this.#connected.promise;
+  }
+
+  get tried(): Promise<void> {
+    return this.#tried.promise;
   }
 
   toolNames(): string[] {
@@ -65,14 +89,16 @@ class Link implements ServerLink {
       await opened.close();
       throw error;
     }
+    this.#noteConnected();
     opened.onToolsChanged((tools) => this.#replaceAll(tools));
   }
 
   keepTrying(): void {
     const { mcpServer } = this.config;
-    this.#trying = retry(this.#deps, this.config, this.#closing.signal, async () => {
-      const opened = await this.#connect();
+    this.#trying = retry(this.#deps, this.config, this.#closing.signal, async (attempt) => {
+      const opened = await this.#connect(attempt).finally(this.#tried.resolve);
       this.#replaceAll(opened.tools);
+      this.#noteConnected();
       opened.onToolsChanged((tools) => this.#replaceAll(tools));
       this.#deps.log.info({ mcpServer, tools: this.#names.size }, 'MCP server connected');
     });
@@ -81,13 +107,22 @@ class Link implements ServerLink {
   async close(): Promise<void> {
     this.#closing.abort(new AppError('tool_failed', { detail: `MCP server ${this.config.mcpServer} was removed` }));
     this.#removeAll();
+    this.#tried.resolve();
+    this.#connected.resolve();
     await this.#trying;
     await this.#connection?.close();
   }
 
-  async #connect(): Promise<McpConnection> {
+  #noteConnected(): void {
+    this.hasConnected = true;
+    this.#tried.resolve();
+    this.#connected.resolve();
+  }
+
+  async #connect(attempt = 0): Promise<McpConnection> {
     const { signal } = this.#closing;
-    const opened = await this.#deps.connectMcp(this.config, { log: this.#deps.log, signal });
+    const timeoutMs = Math.min(CONNECT_TIMEOUT_MS * 2 ** attempt, CONNECT_TIMEOUT_MS_MAX);
+    const opened = await this.#deps.connectMcp(this.config, { log: this.#deps.log, signal, timeoutMs });
     if (signal.aborted) {
       await opened.close();
       throw signal.reason;
@@ -123,10 +158,15 @@ class Link implements ServerLink {
 }
 
 /** Until `attempt` works or `signal` aborts. Never throws. */
-async function retry({ log, retryMs = RETRY_MS }: ServerLinkDeps, config: McpServer, signal: AbortSignal, attempt: () => Promise<void>) {
-  for (let wait = retryMs; !signal.aborted; wait = Math.min(wait * 2, RETRY_MS_MAX)) {
+async function retry(
+  { log, retryMs = RETRY_MS }: ServerLinkDeps,
+  config: McpServer,
+  signal: AbortSignal,
+  attempt: (count: number) => Promise<void>,
+) {
+  for (let [wait, count] = [retryMs, 0]; !signal.aborted; wait = Math.min(wait * 2, RETRY_MS_MAX), count += 1) {
     try {
-      return await attempt();
+      return await attempt(count);
     } catch (error) {
       if (signal.aborted) return;
       log.warn({ mcpServer: config.mcpServer, reason: reasonOf(error), retryMs: wait }, 'MCP server is away; trying again later');

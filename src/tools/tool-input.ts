@@ -1,16 +1,21 @@
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { AppError } from '../core/errors.ts';
-import { withinTime } from './time-bound.ts';
+import { AppError, isAppError } from '../core/errors.ts';
+import { withinCpu } from './cpu-bound.ts';
 
 /** Faults named in one answer; a model that misread the schema needs the first few, not all. */
 const FAULTS_NAMED_MAX = 8;
-/** Longest schema of one tool, in characters of JSON: compiling costs time and memory of the whole process. */
+/** Longest schema that is accepted, in characters of JSON: compiling costs time and memory of the whole process. */
 export const SCHEMA_CHARS_MAX = 100_000;
-/** Compiling one schema; everything else in the process waits meanwhile. Unit: milliseconds. */
-const COMPILE_MS_MAX = 500;
-/** The check of one input: a pattern tries ways to match, items are compared in pairs, each item by each part of a schema. Unit: milliseconds. */
-const CHECK_MS_MAX = 250;
+/** Most objects and lists in a schema that is accepted: compiling takes up to their square, measured 0.5 to 2 s of CPU for so many. */
+export const SCHEMA_PARTS_MAX = 2_000;
+/** Deepest nesting of a schema that is accepted, in objects and lists: compiling goes down as deep on the stack, which overflows at about 400. */
+export const SCHEMA_DEPTH_MAX = 128;
+/**
+ * CPU of one check of an input: a pattern tries ways to match, items are compared in pairs, each item by each part of a schema. The code of a
+ * check is compiled by V8 in its first run, measured 0.1 s for the largest schema. Unit: milliseconds.
+ */
+const CHECK_CPU_MS_MAX = 500;
 
 const OPTIONS: Options = {
   strict: false,
@@ -19,6 +24,8 @@ const OPTIONS: Options = {
   validateFormats: false,
   // Schemas of strangers may share an `$id`; none may refer to another's.
   addUsedSchema: false,
+  // A definition that is written out wherever it is referred to makes gigabytes of a schema of 100 KB.
+  inlineRefs: false,
   logger: false,
 };
 
@@ -29,47 +36,96 @@ export interface InputFault {
   readonly detail: string;
 }
 
+type Schema = Readonly<Record<string, unknown>>;
+
 /** Faults of an input, at most FAULTS_NAMED_MAX; empty when it fits. Never throws. */
 export type InputCheck = (input: unknown) => InputFault[];
 
+/** Whose schema it is, and where it stands in a request. */
+interface Field {
+  readonly name: string;
+  readonly pointer: string;
+}
+
+const inputField = (toolName: string): Field => ({ name: `inputSchema of tool ${toolName}`, pointer: '/inputSchema' });
+const OUTPUT_FIELD: Field = { name: 'output.schema', pointer: '/output/schema' };
+
 /**
- * Compile a tool's JSON Schema. The dialect is the one `$schema` names; without it 2020-12, then draft 7 when the schema is none of 2020-12.
- * Formats are not checked: they are hints for the model.
+ * Compile the JSON Schema of a tool that is about to be accepted. The dialect is the one `$schema` names; without it 2020-12, then draft 7
+ * when the schema is none of 2020-12. Formats are not checked: they are hints for the model. What is accepted depends on the schema alone,
+ * not on how long this takes.
  *
- * @throws AppError `invalid_request` when it is not a schema of type object, refers outside itself or is too long
+ * @throws AppError `invalid_request` when it is not a schema of type object, refers outside itself, or is too long, too large or too deep
  */
-export function compileInputCheck(toolName: string, schema: Readonly<Record<string, unknown>>): InputCheck {
-  return compileSchema({ name: `inputSchema of tool ${toolName}`, pointer: '/inputSchema' }, schema);
+export function compileInputCheck(toolName: string, schema: Schema): InputCheck {
+  requireAcceptable(inputField(toolName), schema);
+  return compileSchema(inputField(toolName), schema);
 }
 
 /** The same for the schema of an answer. */
-export function compileOutputCheck(schema: Readonly<Record<string, unknown>>): InputCheck {
-  return compileSchema({ name: 'output.schema', pointer: '/output/schema' }, schema);
+export function compileOutputCheck(schema: Schema): InputCheck {
+  requireAcceptable(OUTPUT_FIELD, schema);
+  return compileSchema(OUTPUT_FIELD, schema);
 }
 
-function compileSchema(field: { readonly name: string; readonly pointer: string }, schema: Readonly<Record<string, unknown>>): InputCheck {
-  const refuse = (why: string, cause?: unknown): AppError =>
-    new AppError('invalid_request', { detail: `${field.name} ${why}`, errors: [{ pointer: field.pointer, detail: why }], cause });
-  if (schema.type !== 'object') throw refuse('must have "type": "object"');
-  if ('$async' in schema) throw refuse('must not be asynchronous; remove $async');
-  if (JSON.stringify(schema).length > SCHEMA_CHARS_MAX) throw refuse(`is longer than ${SCHEMA_CHARS_MAX} characters; shorten it`);
+/** The bounds of `compileInputCheck` alone; whether it is a schema shows when it is compiled. @throws AppError `invalid_request` */
+export function requireInputBounds(toolName: string, schema: Schema): void {
+  requireAcceptable(inputField(toolName), schema);
+}
+
+/** Compile a schema that was accepted before: no bound of today refuses it. @throws AppError `tool_failed` when it cannot be compiled */
+export function compileAcceptedInput(toolName: string, schema: Schema): InputCheck {
+  return accepted(inputField(toolName), schema);
+}
+
+/** The same for the schema of an answer, of a prompt that stands in the log. */
+export function compileAcceptedOutput(schema: Schema): InputCheck {
+  return accepted(OUTPUT_FIELD, schema);
+}
+
+function accepted(field: Field, schema: Schema): InputCheck {
+  try {
+    return compileSchema(field, schema);
+  } catch (error) {
+    throw new AppError('tool_failed', { detail: isAppError(error) ? error.detail : String(error), cause: error });
+  }
+}
+
+function requireAcceptable(field: Field, schema: Schema): void {
+  if (schema.type !== 'object') throw refused(field, 'must have "type": "object"');
+  if ('$async' in schema) throw refused(field, 'must not be asynchronous; remove $async');
+  const chars = JSON.stringify(schema).length;
+  if (chars > SCHEMA_CHARS_MAX) throw refused(field, `has ${chars} characters of JSON, more than ${SCHEMA_CHARS_MAX}; shorten it`);
+  const { parts, depth } = measure(schema);
+  if (depth > SCHEMA_DEPTH_MAX) {
+    throw refused(field, `is nested ${depth} levels deep, deeper than ${SCHEMA_DEPTH_MAX}; move inner parts to $defs and refer to them`);
+  }
+  if (parts > SCHEMA_PARTS_MAX) {
+    throw refused(field, `has ${parts} objects and lists, more than ${SCHEMA_PARTS_MAX}; leave out what a model does not need`);
+  }
+}
+
+/** Objects and lists in a value, itself included, and how deep they are nested. The value is a tree, as JSON makes it. */
+function measure(schema: Schema): { readonly parts: number; readonly depth: number } {
+  let [parts, depth] = [0, 0];
+  for (let level: object[] = [schema]; level.length > 0; depth += 1) {
+    parts += level.length;
+    level = level.flatMap((part) => Object.values(part).filter((value) => typeof value === 'object' && value !== null));
+  }
+  return { parts, depth };
+}
+
+function compileSchema(field: Field, schema: Schema): InputCheck {
   let validate: ValidateFunction;
   try {
-    const compiled = withinTime(COMPILE_MS_MAX, () => compile(schema));
-    if (!compiled) {
-      // Broken off in the middle, they may hold anything.
-      draft2020Instance = undefined;
-      draft7Instance = undefined;
-      throw new Error(`it cannot be compiled within ${COMPILE_MS_MAX} ms; make it smaller`);
-    }
-    validate = compiled.value;
+    validate = compile(schema);
   } catch (error) {
-    throw refuse(`is not a valid JSON Schema: ${error instanceof Error ? error.message : String(error)}`, error);
+    throw refused(field, `is not a valid JSON Schema: ${error instanceof Error ? error.message : String(error)}`, error);
   }
   const check = (input: unknown) => (validate(input) ? [] : faultsOf(validate.errors ?? []));
   return (input) => {
     try {
-      return withinTime(CHECK_MS_MAX, () => check(input))?.value ?? [CHECK_TOO_SLOW];
+      return withinCpu(CHECK_CPU_MS_MAX, () => check(input))?.value ?? [CHECK_TOO_LONG];
     } catch (error) {
       if (error instanceof RangeError) return [TOO_DEEP];
       throw error;
@@ -77,13 +133,17 @@ function compileSchema(field: { readonly name: string; readonly pointer: string 
   };
 }
 
+function refused({ name, pointer }: Field, why: string, cause?: unknown): AppError {
+  return new AppError('invalid_request', { detail: `${name} ${why}`, errors: [{ pointer, detail: why }], cause });
+}
+
 const TOO_DEEP: InputFault = { pointer: '', detail: 'is nested too deeply for its schema; send less deep values' };
-const CHECK_TOO_SLOW: InputFault = {
+const CHECK_TOO_LONG: InputFault = {
   pointer: '',
-  detail: `could not be checked within ${CHECK_MS_MAX} ms; send less, or have the patterns of the schema simplified`,
+  detail: `could not be checked with ${CHECK_CPU_MS_MAX} ms of CPU; send less, or have the patterns of the schema simplified`,
 };
 
-function compile(schema: Readonly<Record<string, unknown>>): ValidateFunction {
+function compile(schema: Schema): ValidateFunction {
   const { $schema: dialect, ...plain } = schema;
   if (typeof dialect === 'string' && /draft-0[3-7]/.test(dialect)) return compileWith(draft7(), plain);
   try {
@@ -115,7 +175,7 @@ function draft7(): Ajv {
   return draft7Instance;
 }
 
-function compileWith(ajv: Ajv, schema: Readonly<Record<string, unknown>>): ValidateFunction {
+function compileWith(ajv: Ajv, schema: Schema): ValidateFunction {
   // Without an id of its own Ajv does not find what `#` refers to.
   const named = '$id' in schema ? { ...schema } : { $id: OWN_ID, ...schema };
   try {

@@ -6,7 +6,7 @@ import type { Logger } from '../core/logger.ts';
 import { nearestNames } from '../core/nearest-name.ts';
 import type { ToolDefinition } from '../core/provider.ts';
 import type { Tool, ToolContext } from '../core/tool.ts';
-import { compileInputCheck, type InputCheck } from './tool-input.ts';
+import { compileAcceptedInput, compileInputCheck, type InputCheck, requireInputBounds } from './tool-input.ts';
 import { failedRun, type RunLimits, runTool, type ToolRun } from './tool-run.ts';
 
 /** Most tools registered at once; each costs a compiled schema and is offered to models. */
@@ -23,11 +23,12 @@ export interface ToolPlace {
 
 export interface ToolRegistry {
   /**
-   * Offer a tool from now on.
+   * Offer a tool from now on. A class that is missing, as plain JavaScript may leave it out, is `unsafe`.
    *
+   * @param past  `accepted`: the tool was registered before, in this process or another; its schema is taken as it is
    * @throws AppError `invalid_request` (name, schema), `tool_exists`, `overloaded` (TOOLS_MAX)
    */
-  register(tool: Tool, place?: ToolPlace): void;
+  register(tool: Tool, place?: ToolPlace, past?: 'accepted'): void;
   /** True when there was one. Calls that run go on. */
   unregister(name: string): boolean;
   get(name: string): Tool | undefined;
@@ -52,7 +53,7 @@ interface ToolRegistryDeps {
 interface Entry {
   readonly tool: Tool;
   readonly place: ToolPlace;
-  /** Compiled at registration, for built-in tools at first use: theirs are known to be sound, and a start has no time to spare. */
+  /** Compiled at registration, or at first use; what could not be compiled then is compiled again by the next call. */
   check: InputCheck | undefined;
 }
 
@@ -68,7 +69,7 @@ export function createToolRegistry({ limits, log }: ToolRegistryDeps): ToolRegis
 
   const validateInput = (name: string, input: unknown): void => {
     const entry = entryOf(name);
-    entry.check ??= compileInputCheck(name, entry.tool.inputSchema);
+    entry.check ??= compileAcceptedInput(name, entry.tool.inputSchema);
     const faults = entry.check(input);
     if (faults.length === 0) return;
     const told = faults.map(({ pointer, detail }) => `${pointer === '' ? 'the input' : pointer} ${detail}`).join('; ');
@@ -76,12 +77,12 @@ export function createToolRegistry({ limits, log }: ToolRegistryDeps): ToolRegis
   };
 
   return {
-    register(tool, place = {}) {
+    register(given, place = {}, past) {
+      const tool = complete(given);
       requireName(tool.name);
       if (entries.has(tool.name)) throw new AppError('tool_exists', { detail: `a tool named ${tool.name} is registered already` });
       if (entries.size >= TOOLS_MAX) throw new AppError('overloaded', { detail: `${TOOLS_MAX} tools are registered; remove some first` });
-      const check = isCheckedLater(tool) ? undefined : compileInputCheck(tool.name, tool.inputSchema);
-      entries.set(tool.name, { tool, place, check });
+      entries.set(tool.name, { tool, place, check: past === 'accepted' ? undefined : checkOf(tool) });
     },
     unregister: (name) => entries.delete(name),
     get: (name) => entries.get(name)?.tool,
@@ -112,9 +113,26 @@ export function createToolRegistry({ limits, log }: ToolRegistryDeps): ToolRegis
   };
 }
 
-/** A server may list many tools with long schemas at once: those are compiled with their first call. */
-function isCheckedLater({ origin, inputSchema }: Tool): boolean {
-  return origin === 'builtin' || (origin === 'mcp' && JSON.stringify(inputSchema).length > LISTED_SCHEMA_CHARS_MAX);
+/** Undefined for what is compiled at first use: tools of our own, and long schemas of a server, which may list many at once. */
+function checkOf({ name, origin, inputSchema }: Tool): InputCheck | undefined {
+  if (origin === 'builtin') return undefined;
+  if (origin !== 'mcp' || JSON.stringify(inputSchema).length <= LISTED_SCHEMA_CHARS_MAX) return compileInputCheck(name, inputSchema);
+  requireInputBounds(name, inputSchema);
+  return undefined;
+}
+
+/** A tool given in JavaScript may miss what the type requires; what is not known of it is taken to be the worst. */
+function complete(tool: Tool): Tool {
+  const { class: toolClass = 'unsafe', origin = 'custom', description = '' } = tool as Partial<Tool>;
+  if (toolClass === tool.class && origin === tool.origin && description === tool.description) return tool;
+  const { name, inputSchema, runBeforeGeneration, timeoutMs, needsApproval, internal } = tool;
+  const isFor = tool.isFor && ((agent: string) => tool.isFor!(agent));
+  const rest = { runBeforeGeneration, timeoutMs, needsApproval, internal, ...(isFor ? { isFor } : {}) };
+  return {
+    ...{ name, description, inputSchema, class: toolClass, origin },
+    ...rest,
+    execute: (input, context) => tool.execute(input, context),
+  };
 }
 
 function sorted(entries: Iterable<Entry>): Entry[] {

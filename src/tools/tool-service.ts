@@ -1,5 +1,6 @@
 import type { OutputOf } from '../contract/operation.ts';
 import type { CallbackTool, McpServer, ToolInfo, ToolRegistration, toolOperations } from '../contract/tool.ts';
+import { untilAborted } from '../core/deadline.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ConnectMcp } from '../core/mcp-connection.ts';
@@ -34,6 +35,16 @@ export interface ToolService {
   /** Can a tool of this name turn up without anybody registering it? Those of a server come when it answers, and may change. */
   mayCome(name: string): boolean;
   /**
+   * Resolves when a tool of this name is there, or nothing can bring it any more: no server that has not answered yet could have it.
+   *
+   * @throws `signal.reason`
+   */
+  arrival(name: string, signal: AbortSignal): Promise<void>;
+  /** May a server that has not answered since this process began have a tool of this name? */
+  isAwaited(name: string): boolean;
+  /** Resolves when each server that may have one of these tools was tried once. @throws `signal.reason` */
+  attempted(names: readonly string[], signal: AbortSignal): Promise<void>;
+  /**
    * Register and store. Nothing remains of a registration that fails.
    *
    * @returns the tools that are new, sorted by name
@@ -52,7 +63,8 @@ export interface ToolService {
   call(name: string, input: unknown, context: ToolContext, timeoutMs?: number): Promise<CallAnswer>;
   /**
    * At the start: stored tools come back, servers of the configuration are added. Does not wait for servers: they are tried in the
-   * background until they answer, and the log says so. A stored tool that cannot come back is left out with a warning and stays stored.
+   * background until they answer, and the log says so. A stored tool was accepted once and is so now; one whose name is taken by the
+   * configuration, or by a tool of this program, is left out with a warning and stays stored.
    *
    * @throws AppError what the store throws
    */
@@ -91,6 +103,24 @@ class RegisteredTools implements ToolService {
 
   mayCome(name: string): boolean {
     return [...this.#live].some(([server, { link }]) => link !== undefined && name.startsWith(`${server}_`));
+  }
+
+  isAwaited(name: string): boolean {
+    return !this.#deps.registry.get(name) && this.#late(name).length > 0;
+  }
+
+  async arrival(name: string, signal: AbortSignal): Promise<void> {
+    while (this.isAwaited(name)) await untilAborted(Promise.race(this.#late(name).map(({ connected }) => connected)), signal);
+  }
+
+  async attempted(names: readonly string[], signal: AbortSignal): Promise<void> {
+    const late = names.filter((name) => this.isAwaited(name)).flatMap((name) => this.#late(name));
+    await untilAborted(Promise.all([...new Set(late)].map(({ tried }) => tried)), signal);
+  }
+
+  /** Servers that are registered, have not answered yet, and name their tools so. */
+  #late(name: string): ServerLink[] {
+    return [...this.#live].flatMap(([server, { link }]) => (link && !link.hasConnected && name.startsWith(`${server}_`) ? [link] : []));
   }
 
   async register(registration: ToolRegistration): Promise<ToolInfo[]> {
@@ -149,7 +179,7 @@ class RegisteredTools implements ToolService {
     try {
       this.#requireFree(name);
       if ('mcpServer' in registration) this.#addServer(registration, false).keepTrying();
-      else this.#addCallback(registration);
+      else this.#addCallback(registration, 'accepted');
     } catch (error) {
       if (!isAppError(error)) throw error;
       this.#deps.log.warn({ name, reason: error.detail }, 'a stored tool could not come back and is left out');
@@ -157,9 +187,9 @@ class RegisteredTools implements ToolService {
     this.#stored.set(name, registration);
   }
 
-  #addCallback(tool: CallbackTool): void {
+  #addCallback(tool: CallbackTool, past?: 'accepted'): void {
     const { origin, pathname } = new URL(tool.callback.url);
-    this.#deps.registry.register(createCallbackTool(tool, this.#deps), { callback: `${origin}${pathname}` });
+    this.#deps.registry.register(createCallbackTool(tool, this.#deps), { callback: `${origin}${pathname}` }, past);
     this.#live.set(tool.name, { isConfigured: false, toolNames: () => [tool.name] });
   }
 

@@ -104,16 +104,20 @@ function crashOnce({ file }: Input): CallToolResult {
   process.exit(3);
 }
 
-function createMcpServer(): Server {
+/** What a test adds to the tools of a server, or puts in their place. */
+export type McpTools = typeof TOOLS;
+
+function createMcpServer(own: McpTools = {}): Server {
+  const tools = { ...TOOLS, ...own };
   const server = new Server({ name: 'test', version: '1.0.0' }, { capabilities: { tools: { listChanged: true } } });
-  const listed: Tool[] = Object.entries(TOOLS).map(([name, { tool }]) => ({ name, ...tool }));
+  const listed: Tool[] = Object.entries(tools).map(([name, { tool }]) => ({ name, ...tool }));
   server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
     // Two pages, to be read by their cursor.
     return params?.cursor === 'rest' ? { tools: listed.slice(3) } : { tools: listed.slice(0, 3), nextCursor: 'rest' };
   });
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, extra) => {
     const progressToken = params._meta?.progressToken;
-    return TOOLS[params.name]!.run((params.arguments ?? {}) as Input, {
+    return tools[params.name]!.run((params.arguments ?? {}) as Input, {
       signal: extra.signal,
       meta: params._meta ?? {},
       async changed() {
@@ -141,7 +145,7 @@ export interface McpHttpServer {
 }
 
 /** The same tools over Streamable HTTP, in this process, on a free loopback port. */
-export async function startMcpHttpServer(port = 0): Promise<McpHttpServer> {
+export async function startMcpHttpServer(port = 0, own: McpTools = {}): Promise<McpHttpServer> {
   const sessions = new Map<string, StreamableHTTPServerTransport>();
   const http = createServer((request, response) => {
     const id = request.headers['mcp-session-id'];
@@ -153,7 +157,7 @@ export async function startMcpHttpServer(port = 0): Promise<McpHttpServer> {
       onsessioninitialized: (session) => void sessions.set(session, transport),
       onsessionclosed: (session) => void sessions.delete(session),
     });
-    void createMcpServer()
+    void createMcpServer(own)
       .connect(transport as Parameters<Server['connect']>[0])
       .then(() => transport.handleRequest(request, response));
   });

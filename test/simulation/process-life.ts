@@ -4,6 +4,7 @@ import type { RequestContext } from '../../src/core/operation-call.ts';
 import { createProviderRegistry } from '../../src/providers/registry.ts';
 import { createAgentLimits } from '../../src/runtime/agent-limits.ts';
 import { createApprovalService } from '../../src/runtime/approval-service.ts';
+import { ALL_TOOLS_HERE } from '../../src/runtime/effects/effect-deps.ts';
 import { createRunEffect } from '../../src/runtime/effects/run-effect.ts';
 import { LiveHub } from '../../src/runtime/live/live-hub.ts';
 import { createMessageArrivals } from '../../src/runtime/message-arrivals.ts';
@@ -74,9 +75,11 @@ export function startLife({ log: stored, time, random, outside, report, bend }: 
     daemon,
     providers,
     tools,
+    toolService: ALL_TOOLS_HERE,
     config: CONFIG,
     hub,
     clock: time,
+    logger,
     providerSlots: createFairSlots(CONFIG.limits.providerCallsMax, () => CONFIG.limits.providerCallsMax),
     toolSlots: createFairSlots(Number.POSITIVE_INFINITY, () => CONFIG.limits.toolCallsMax),
     random: () => random.next(),

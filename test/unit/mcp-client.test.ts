@@ -17,7 +17,7 @@ interface ConnectOptions {
 }
 
 async function connect(config: Partial<McpServer>, { log = silentLogger, signal = new AbortController().signal }: ConnectOptions = {}) {
-  const connection = await connectMcpServer(McpServer.parse({ mcpServer: 'lab', ...config }), { log, signal });
+  const connection = await connectMcpServer(McpServer.parse({ mcpServer: 'lab', ...config }), { log, signal, timeoutMs: 30_000 });
   onTestFinished(() => connection.close());
   return connection;
 }

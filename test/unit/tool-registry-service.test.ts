@@ -1,4 +1,4 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { CallbackTool, McpServer } from '../../src/contract/tool.ts';
@@ -116,6 +116,26 @@ test('registrations survive a restart, removals too', async () => {
   expect(second.names()).not.toContain('fan');
   expect(await second.service.call('lamp', {}, CONTEXT)).toMatchObject({ output: 'lit' });
   expect(await second.service.call('lab_echo', { text: 'again' }, CONTEXT)).toMatchObject({ output: 'again' });
+});
+
+test('a stored tool comes back whatever today refuses, and checks its input by its schema', async () => {
+  const first = startService();
+  await first.service.register(await startLamp('lamp'));
+  await first.service.close();
+  // As a version with other bounds accepted it.
+  const path = join(first.folder, 'data', 'tools.json');
+  const stored = JSON.parse(readFileSync(path, 'utf8'));
+  const anyOf = Array.from({ length: 4_000 }, (_, n) => ({ const: n }));
+  stored.tools[0].inputSchema = { type: 'object', properties: { level: { anyOf } } };
+  writeFileSync(path, JSON.stringify(stored));
+
+  const second = startService(first.folder);
+  await second.service.restore();
+
+  expect(second.names()).toEqual(['clock', 'lamp']);
+  expect(second.lines).toEqual([]);
+  expect(await second.service.call('lamp', { level: 3_999 }, CONTEXT)).toMatchObject({ output: 'lit' });
+  expect(await second.service.call('lamp', { level: 'x' }, CONTEXT)).toMatchObject({ error: { code: 'invalid_request' } });
 });
 
 test('a server goes with all its tools', async () => {

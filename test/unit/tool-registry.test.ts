@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
+import { ToolInfo } from '../../src/contract/tool.ts';
 import { AppError, isAppError } from '../../src/core/errors.ts';
 import { type Logger, silentLogger } from '../../src/core/logger.ts';
 import type { Tool, ToolContext } from '../../src/core/tool.ts';
@@ -69,6 +70,23 @@ test('a name no provider takes, a name that is taken and a schema that is none a
   expect(codeOf(() => registry.register(toolOf({})))).toBe('tool_exists');
   expect(codeOf(() => registry.register(toolOf({ name: 'other', inputSchema: { type: 'array' } })))).toBe('invalid_request');
   expect(registry.list()).toHaveLength(1);
+});
+
+test('a tool that says nothing of its class is unsafe, also one whose work stands in its prototype', async () => {
+  class Lamp {
+    readonly name = 'lamp';
+    readonly inputSchema = { type: 'object' };
+    readonly #state = 'lit';
+    async execute() {
+      return this.#state;
+    }
+  }
+  const registry = createToolRegistry({ limits, log: silentLogger });
+  registry.register(new Lamp() as unknown as Tool);
+
+  expect(registry.list().map((tool) => ToolInfo.parse(tool))).toMatchObject([{ class: 'unsafe', origin: 'custom', description: '' }]);
+  expect(registry.get('lamp')!.class).toBe('unsafe');
+  expect(await registry.run('lamp', {}, contextOf())).toMatchObject({ output: 'lit' });
 });
 
 test('a removed tool is unknown, and its name is free again', async () => {

@@ -1,8 +1,10 @@
 import type { RuntimeConfig } from '../../contract/config.ts';
 import type { Clock } from '../../core/clock.ts';
+import type { Logger } from '../../core/logger.ts';
 import type { DaemonClient } from '../../core/operation-call.ts';
 import type { ProviderRegistry } from '../../providers/registry.ts';
 import type { ToolRegistry } from '../../tools/tool-registry.ts';
+import type { ToolService } from '../../tools/tool-service.ts';
 import type { LiveHub } from '../live/live-hub.ts';
 import type { EffectRecorder } from '../recording/effect-recorder.ts';
 import type { FairSlots } from '../slots.ts';
@@ -12,9 +14,12 @@ export interface EffectDeps {
   readonly daemon: DaemonClient;
   readonly providers: ProviderRegistry;
   readonly tools: ToolRegistry;
+  /** Tells which tools are still to come; a replay waits for none. */
+  readonly toolService: Pick<ToolService, 'isAwaited' | 'arrival' | 'attempted'>;
   readonly config: RuntimeConfig;
   readonly hub: LiveHub;
   readonly clock: Clock;
+  readonly logger: Logger;
   /** Model calls at once, over all sessions and by agent. */
   readonly providerSlots: FairSlots;
   /** Tool calls at once, by session. */
@@ -27,3 +32,6 @@ export interface EffectDeps {
 
 /** Code of an outcome that was stopped by the session itself; never reaches a client as an error. */
 export const ABORTED = 'aborted';
+
+/** Of an outside that has no servers: what is not there does not come, and what is answered from a recording need not be there. */
+export const ALL_TOOLS_HERE: EffectDeps['toolService'] = { isAwaited: () => false, arrival: async () => {}, attempted: async () => {} };

@@ -3,15 +3,16 @@ import type { PayloadOf } from '../../contract/catalog.ts';
 import type { Usage } from '../../contract/provider.ts';
 import type { RequestedCall } from '../../contract/signal-spec.ts';
 import { assembleContext, assembleSummaryRequest } from '../../core/context.ts';
-import { AppError } from '../../core/errors.ts';
+import { AppError, isAppError } from '../../core/errors.ts';
 import { parseJsonAnswer } from '../../core/json-answer.ts';
 import type { CompletionOptions, CompletionResult, ToolCall } from '../../core/provider.ts';
 import { estimateCost, priceFor } from '../../providers/prices.ts';
-import { compileOutputCheck } from '../../tools/tool-input.ts';
+import { compileAcceptedOutput } from '../../tools/tool-input.ts';
 import { callPolicy, type PolicyAnswer } from '../approval-policy.ts';
 import type { SessionHost } from '../session-host.ts';
 import type { InputDraft } from '../session-state.ts';
 import type { LimitMet } from '../slots.ts';
+import { classOf } from './call-class.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
 
 /** What every provider takes back; an id that is sent anew is cut to it. */
@@ -72,6 +73,8 @@ async function stream(
   const { conversation, snapshot } = host.core;
   const { systemPrompt, messages } = isSummary ? assembleSummaryRequest(conversation) : assembleContext(conversation);
   const offered = snapshot.context.turn?.tools.map((tool) => tool.name) ?? [];
+  // After a restart servers may still be on their way; those that cannot be reached are not waited for again.
+  if (!isSummary) await untilAttempted(deps, host, offered, signal);
   const outputSchema = isSummary ? undefined : openPrompt(host)?.outputSchema;
   const options: CompletionOptions = {
     model: pending.model,
@@ -96,6 +99,13 @@ async function stream(
   throw new AppError('provider_stream_cut', { detail: `${pending.provider} ended its answer without saying so` });
 }
 
+async function untilAttempted({ toolService, logger }: EffectDeps, host: SessionHost, offered: readonly string[], signal: AbortSignal) {
+  const awaited = offered.filter((name) => toolService.isAwaited(name));
+  if (awaited.length === 0) return;
+  logger.info({ session: host.id, tools: awaited }, 'a model call waits until the servers of its tools were tried once');
+  await toolService.attempted(awaited, signal);
+}
+
 function openPrompt(host: SessionHost) {
   const promptId = host.core.snapshot.context.turn?.promptId;
   const entry = host.core.conversation.entries.findLast((candidate) => candidate.role === 'user' && candidate.promptId === promptId);
@@ -105,7 +115,7 @@ function openPrompt(host: SessionHost) {
 function succeeded(deps: EffectDeps, host: SessionHost, pending: ModelPending, result: CompletionResult, watch: CallWatch): InputDraft[] {
   const { key } = pending;
   const thinking = result.thinking?.filter((part) => part.text !== '' || part.signature) ?? [];
-  const outputFault = schemaFault(host, pending, result);
+  const outputFault = schemaFault(deps, host, pending, result);
   const end: PayloadOf<'harness:end'> = {
     key,
     content: result.content,
@@ -168,22 +178,29 @@ function requestedCall(deps: EffectDeps, host: SessionHost, call: ToolCall): Req
     id: call.id,
     name: call.name,
     input: call.input,
-    class: deps.config.toolClasses[call.name] ?? tool?.class ?? 'pure',
+    class: classOf(deps, offered, call.name),
     origin: tool?.origin ?? 'unknown',
     ...policy,
   };
 }
 
 /** Undefined when no schema was asked for, '' when the answer fits it, else why it does not. */
-function schemaFault(host: SessionHost, pending: ModelPending, result: CompletionResult): string | undefined {
+function schemaFault(deps: EffectDeps, host: SessionHost, pending: ModelPending, result: CompletionResult): string | undefined {
   const schema = pending.purpose === 'answer' ? openPrompt(host)?.outputSchema : undefined;
   if (!schema || result.stopReason === 'tool_use') return undefined;
   try {
-    const faults = compileOutputCheck(schema)(parseJsonAnswer(result.content));
-    return faults.map(({ pointer, detail }) => `${pointer || 'the answer'} ${detail}`).join('; ');
-  } catch {
-    return 'it is not JSON'; // The schema itself was compiled when the prompt was accepted.
+    return faultsAgainst(schema, parseJsonAnswer(result.content));
+  } catch (error) {
+    if (error instanceof SyntaxError) return 'it is not JSON';
+    deps.logger.error({ err: error, session: host.id, key: pending.key }, 'an answer could not be checked against its schema');
+    return `it could not be checked: ${isAppError(error) ? error.detail : 'a fault of this server; the log has the cause'}`;
   }
+}
+
+/** The schema was accepted with the prompt, so nothing of it is judged again. */
+function faultsAgainst(schema: Readonly<Record<string, unknown>>, answer: unknown): string {
+  const faults = compileAcceptedOutput(schema)(answer);
+  return faults.map(({ pointer, detail }) => `${pointer || 'the answer'} ${detail}`).join('; ');
 }
 
 function costOf(deps: EffectDeps, pending: ModelPending, { usage, model }: Pick<CompletionResult, 'usage' | 'model'>): number | null {

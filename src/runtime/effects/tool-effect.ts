@@ -1,8 +1,12 @@
 import type { Pending } from '../../../machines/session-context.ts';
 import type { Usage } from '../../contract/provider.ts';
+import type { ToolClass } from '../../contract/tool.ts';
+import { createDeadline } from '../../core/deadline.ts';
+import { callPolicy } from '../approval-policy.ts';
 import type { Restored } from '../effect-runner.ts';
 import type { SessionHost } from '../session-host.ts';
 import type { InputDraft } from '../session-state.ts';
+import { restoredClass } from './call-class.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
 
 type ToolPending = Pending & { kind: 'tool' };
@@ -15,6 +19,9 @@ const UNDER_WAY: Readonly<Record<Restored, string>> = {
 /** Progress messages a call may show per second; more are dropped. */
 const PROGRESS_PER_SECOND_MAX = 10;
 
+/** Classes of calls that are never made again. */
+const ONCE: ReadonlySet<ToolClass> = new Set(['unsafe', 'probe']);
+
 /** Runs one tool call. Everything that can happen to it is a result, so that the model can go on. */
 export async function runToolCall(
   deps: EffectDeps,
@@ -23,20 +30,66 @@ export async function runToolCall(
   signal: AbortSignal,
   restored: Restored | null,
 ): Promise<InputDraft[]> {
-  if (restored && (pending.class === 'unsafe' || pending.class === 'probe')) {
-    const why = UNDER_WAY[restored];
-    return [stopped(pending, 'unknown', `${why}; whether it had an effect is not known, so it is not repeated`)];
-  }
+  const doubt = () => (restored && ONCE.has(restoredClass(deps, host, pending)) ? [notRepeated(pending, restored)] : null);
+  const late = doubt() ?? (await waitForTool(deps, host, pending, signal, restored)) ?? doubt() ?? refusalOf(deps, host, pending);
+  if (late) return late;
   const release = await deps.toolSlots.take(host.id, signal).catch(() => null);
-  if (!release) return [stopped(pending, ABORTED, 'the call was stopped before it began')];
+  if (!release) return [notBegun(pending)];
   try {
-    return [await callTool(deps, host, pending, signal)];
+    return [await callTool(deps, host, pending, signal, restored)];
   } finally {
     release();
   }
 }
 
-async function callTool(deps: EffectDeps, host: SessionHost, pending: ToolPending, signal: AbortSignal): Promise<InputDraft> {
+/** Waits while a server that has not answered since the start may bring the tool. Null when the call may go on. */
+async function waitForTool(
+  { toolService, config, logger }: EffectDeps,
+  host: SessionHost,
+  pending: ToolPending,
+  signal: AbortSignal,
+  restored: Restored | null,
+): Promise<InputDraft[] | null> {
+  const { name } = pending;
+  if (!toolService.isAwaited(name)) return null;
+  const waitMs = config.limits.toolArrivalMs;
+  logger.warn({ session: host.id, key: pending.key, tool: name, waitMs }, 'a call waits for its tool: its MCP server has not answered yet');
+  const deadline = createDeadline(`the call of ${name}`, waitMs, signal);
+  try {
+    await toolService.arrival(name, deadline.signal);
+    return null;
+  } catch {
+    if (signal.aborted) return [notBegun(pending)];
+    const why = `its MCP server has not answered for ${waitMs} ms (runtime.limits.toolArrivalMs)`;
+    if (restored) return [stopped(pending, 'unknown', `${UNDER_WAY[restored]}, and ${why}; whether it had an effect is not known`)];
+    return [stopped(pending, 'timeout', `tool ${name} is not there: ${why}; the call was not made`)];
+  } finally {
+    deadline.clear();
+  }
+}
+
+/** A tool that came after the model had asked for it was in no list of tools and before no policy: what they say now holds. */
+function refusalOf(deps: EffectDeps, host: SessionHost, pending: ToolPending): InputDraft[] | null {
+  const { calls, allowedTools } = host.core.snapshot.context;
+  const call = calls.find(({ key }) => key === pending.key);
+  const tool = deps.tools.get(pending.name);
+  if (call?.origin !== 'unknown' || !tool) return null;
+  const { agent } = host.core;
+  const isOpen = (host.core.allowedTools?.includes(tool.name) ?? true) && (tool.isFor?.(agent) ?? true);
+  if (!isOpen) return [stopped(pending, 'denied', `${tool.name} is not among the tools of this session of ${agent}`)];
+  const policy = { tool: tool.name, input: call.input, agent, needsApproval: tool.needsApproval ?? false };
+  const isAllowed = call.approval === 'ask' || allowedTools.includes(tool.name) || callPolicy(deps.config, policy).approval === 'allow';
+  if (isAllowed) return null;
+  return [stopped(pending, 'denied', `${tool.name} was registered after this call was asked for and needs an approval; call it again`)];
+}
+
+async function callTool(
+  deps: EffectDeps,
+  host: SessionHost,
+  pending: ToolPending,
+  signal: AbortSignal,
+  restored: Restored | null,
+): Promise<InputDraft> {
   const { session } = host.view;
   let spent: { usage?: Usage; costUsd?: number | null } = {};
   const result = await deps.tools.run(
@@ -49,6 +102,7 @@ async function callTool(deps: EffectDeps, host: SessionHost, pending: ToolPendin
       project: session.project ?? '',
       daemonUrl: deps.daemon.baseUrl,
       callKey: `${host.id}:${pending.key}`,
+      callClass: restored ? restoredClass(deps, host, pending) : pending.class,
       signal,
       progress: progressOf(deps, host, pending),
       used: (usage, costUsd) => {
@@ -93,6 +147,14 @@ function progressOf(deps: EffectDeps, host: SessionHost, pending: ToolPending): 
     if (count > PROGRESS_PER_SECOND_MAX) return;
     deps.hub.progress(host.id, { id: pending.id, message, ...(fraction === undefined ? {} : { fraction }) });
   };
+}
+
+function notBegun(pending: ToolPending): InputDraft {
+  return stopped(pending, ABORTED, 'the call was stopped before it began');
+}
+
+function notRepeated(pending: ToolPending, restored: Restored): InputDraft {
+  return stopped(pending, 'unknown', `${UNDER_WAY[restored]}; whether it had an effect is not known, so it is not repeated`);
 }
 
 function stopped(pending: ToolPending, code: string, message: string): InputDraft {

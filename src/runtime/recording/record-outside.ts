@@ -3,7 +3,7 @@ import { AppError } from '../../core/errors.ts';
 import type { Call } from '../../core/operation-call.ts';
 import type { CompletionChunk, CompletionOptions, CompletionResult, Message, Provider } from '../../core/provider.ts';
 import { failedRun, type ToolRun } from '../../tools/tool-run.ts';
-import { ABORTED, type EffectDeps } from '../effects/effect-deps.ts';
+import { ABORTED, ALL_TOOLS_HERE, type EffectDeps } from '../effects/effect-deps.ts';
 import type { Caller, EffectRecorder } from './effect-recorder.ts';
 import { modelRequest, plainResult } from './model-request.ts';
 
@@ -26,6 +26,7 @@ export function recordOutside(deps: EffectDeps, recorder: EffectRecorder, caller
     ...deps,
     providers: { ...providers, get: (id) => recordProvider(providers.get(id), recorder, caller) },
     tools: { ...tools, run: recordTools(deps, recorder, caller) },
+    ...(recorder.mode === 'replay' ? { toolService: ALL_TOOLS_HERE } : {}),
     daemon: { baseUrl: daemon.baseUrl, call: recordHooks(daemon.call, recorder, caller) },
   };
 }
