@@ -6,12 +6,12 @@ import type { Settings } from './config.ts';
 import { type AgentYaml, embeddingOf, type RuntimeConfig } from './contract/config.ts';
 import { daemonOperations } from './contract/daemon.ts';
 import { VERSION } from './contract/version.ts';
-import type { OwnerOf } from './core/caller-scope.ts';
+import type { OwnersOf } from './core/caller-scope.ts';
 import { createSteadyClock, isoTime, systemClock } from './core/clock.ts';
 import { AppError, isAppError } from './core/errors.ts';
 import { createLogBook, type RecordingLogger, recordingLogger } from './core/log-book.ts';
 import type { LeveledLogger, Logger } from './core/logger.ts';
-import type { Call, DaemonClient } from './core/operation-call.ts';
+import type { DaemonClient } from './core/operation-call.ts';
 import type { Provider } from './core/provider.ts';
 import type { SignalLog } from './core/signal-log.ts';
 import type { Tool } from './core/tool.ts';
@@ -24,7 +24,7 @@ import { createHttpServer, type HttpAddress } from './http/server.ts';
 import { connectMcpServer } from './mcp/mcp-client.ts';
 import { createMcpRoute } from './mcp/server-route.ts';
 import { createModelRoutes } from './model-routes.ts';
-import { createOwnerOf, type OpenedAuth, openAuth } from './open-auth.ts';
+import { type OpenedAuth, openAuth } from './open-auth.ts';
 import { openRecorder, type RecordingOptions } from './open-recorder.ts';
 import { createEmbedder } from './providers/embedder.ts';
 import { createConfiguredProviders } from './providers/from-config.ts';
@@ -102,10 +102,10 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
   const { runtime, providers, recorder, toolService } = composed;
   opened.add(() => toolService.close());
   daemon.connect(composed);
-  const { getSession } = runtime.operations;
-  const inRuntime = createInProcessTransport({ getSession }, { getSession: runtime.handlers.getSession }, { log: logger });
   const runtimeServer = createHttpServer({
-    ...withOwners(serverOptions(settings, daemon.auth, logger, 'Signet runtime'), daemon.ownerOf(inRuntime)),
+    ...withOwners(serverOptions(settings, daemon.auth, logger, 'Signet runtime'), (kind, name) =>
+      kind === 'key' ? daemon.ownersOf(kind, name) : runtime.ownersOf(kind, name),
+    ),
     operations: runtime.operations,
     handlers: runtime.handlers,
     streams: runtime.streams,
@@ -150,7 +150,8 @@ interface DaemonSide {
   readonly auth: OpenedAuth;
   /** The configuration of the runtime, without keys. @throws AppError `unauthorized` when the daemon wants another token */
   readRuntimeConfig(): Promise<RuntimeConfig>;
-  ownerOf(runtime: Call): OwnerOf;
+  /** Of session keys; ids are the runtime's. */
+  readonly ownersOf: OwnersOf;
   /** Passes on what sessions in memory must hear at once. */
   connect(runtime: ComposedRuntime): void;
   startBackground(providers: ProviderRegistry | undefined): void;
@@ -182,11 +183,22 @@ async function reachDaemon(settings: Settings, logger: RecordingLogger, opened: 
     client,
     auth,
     readRuntimeConfig: async () => (reached ? client.call(daemonOperations.runtimeConfig, {}) : settings.loaded.config.runtime),
-    ownerOf: (runtime) => createOwnerOf(client.call, async () => undefined, runtime),
+    ownersOf: (_kind, key) => ownersElsewhere(client, key),
     connect: () => undefined,
     startBackground: () => undefined,
     noteShutdown: () => undefined,
   };
+}
+
+/** Live sessions of a key. What ended ones left there the daemon looks up itself, when a session of the key calls it under its limit. */
+async function ownersElsewhere({ call }: DaemonClient, key: string): ReturnType<OwnersOf> {
+  try {
+    const { agentId, project } = await call(daemonOperations.getClaim, { key });
+    return [{ agent: agentId, project, isLive: true }];
+  } catch (error) {
+    if (isAppError(error, 'session_not_found')) return [];
+    throw error;
+  }
 }
 
 /** What the daemon learns that sessions in memory are to know: changed configuration, messages, bypass. */
@@ -219,8 +231,8 @@ function serverOptions({ loaded, host }: Settings, auth: OpenedAuth, log: Logger
   return { security: { hosts, origins, ...auth.security }, title, version: VERSION, log };
 }
 
-function withOwners<T extends { readonly security: SecurityOptions }>(options: T, ownerOf: OwnerOf): T {
-  return { ...options, security: { ...options.security, ownerOf } };
+function withOwners<T extends { readonly security: SecurityOptions }>(options: T, ownersOf: OwnersOf): T {
+  return { ...options, security: { ...options.security, ownersOf } };
 }
 
 async function composeDaemon(settings: Settings, logger: RecordingLogger, opened: Closers, startedAtMs: number): Promise<DaemonSide> {
@@ -246,10 +258,11 @@ async function composeDaemon(settings: Settings, logger: RecordingLogger, opened
   });
   opened.add(() => daemon.close());
   opened.add(() => daemon.stopBackground());
-  const call = createInProcessTransport(daemonOperations, daemon.handlers, { log: logger });
-  const ownerOf = (runtime?: Call) => createOwnerOf(call, daemon.presenceOf, runtime);
+  // Ids of sessions and runs are the runtime's: no operation of the daemon names one.
+  const ownersOf: OwnersOf = async (kind, name) => (kind === 'key' ? daemon.ownersOfKey(name) : []);
+  const call = createInProcessTransport(daemonOperations, daemon.handlers, { log: logger, ownersOf });
   const server = createHttpServer({
-    ...withOwners(serverOptions(settings, auth, logger, 'Signet daemon'), ownerOf()),
+    ...withOwners(serverOptions(settings, auth, logger, 'Signet daemon'), ownersOf),
     operations: daemonOperations,
     handlers: daemon.handlers,
     streams: daemon.streams,
@@ -266,7 +279,7 @@ async function composeDaemon(settings: Settings, logger: RecordingLogger, opened
     auth,
     connect: (runtime) => connect(daemon, runtime, settings, logger),
     readRuntimeConfig: () => client.call(daemonOperations.runtimeConfig, {}),
-    ownerOf,
+    ownersOf,
     startBackground: (registry: ProviderRegistry | undefined) => {
       providers = registry;
       daemon.startBackground();

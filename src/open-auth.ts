@@ -1,10 +1,5 @@
 import type { Settings } from './config.ts';
-import { daemonOperations } from './contract/daemon.ts';
-import { runtimeOperations } from './contract/runtime.ts';
-import type { OwnerOf } from './core/caller-scope.ts';
 import { systemClock } from './core/clock.ts';
-import { isAppError } from './core/errors.ts';
-import type { Call } from './core/operation-call.ts';
 import type { TokenBook } from './core/token.ts';
 import { createPeerCheck } from './http/peer.ts';
 import type { SecurityOptions } from './http/security.ts';
@@ -59,31 +54,5 @@ export async function openAuth({ folder, authMode, loaded }: Settings): Promise<
       limits: { requestsPerMinute, failuresPerMinute },
     },
     close: () => local.remove(),
-  };
-}
-
-/** Looks up a live session that announced itself, or that hooks were heard of. */
-export type PresenceOf = (key: string) => Promise<{ readonly agentId: string; readonly project?: string | undefined } | undefined>;
-
-/** Keys are looked up in the daemon's registry, then among sessions that only announced themselves; ids in the runtime. */
-export function createOwnerOf(daemon: Call, presenceOf: PresenceOf, runtime?: Call): OwnerOf {
-  const announced = async (key: string): ReturnType<OwnerOf> => {
-    const found = await presenceOf(key);
-    return found && { agent: found.agentId, project: found.project ?? null };
-  };
-  return async (kind, session) => {
-    try {
-      if (kind === 'id') {
-        const found = await runtime?.(runtimeOperations.getSession, { id: session });
-        return found && { agent: found.agent, project: found.project };
-      }
-      const { agentId, project } = await daemon(daemonOperations.getClaim, { key: session });
-      return { agent: agentId, project };
-    } catch (error) {
-      // The operation itself says that there is none, or that this is no id.
-      if (isAppError(error, 'session_not_found') || isAppError(error, 'invalid_request'))
-        return kind === 'key' ? announced(session) : undefined;
-      throw error;
-    }
   };
 }

@@ -2,6 +2,7 @@ import { ERRORS, type ErrorCode } from '../contract/errors.ts';
 import { type InputOf, type Operation, type OutputOf, pathFields } from '../contract/operation.ts';
 import { createDeadline } from '../core/deadline.ts';
 import { AppError } from '../core/errors.ts';
+import { limitHeaders } from '../core/limit-headers.ts';
 import type { Call, CallOptions } from '../core/operation-call.ts';
 
 /** Deadline of a call that names none; unit: milliseconds. */
@@ -72,6 +73,7 @@ function buildRequest(
     delete rest[name];
   }
   const headers: Record<string, string> = { accept: operation.contentType ?? 'application/json', ...options.headers, ...call.headers };
+  Object.assign(headers, limitHeaders(call.limit));
   if (options.token !== undefined) headers.authorization ??= `Bearer ${options.token}`;
   if (!bodyless) headers['content-type'] = 'application/json';
   const search = query.size > 0 ? `?${query}` : '';

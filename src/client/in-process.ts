@@ -1,5 +1,7 @@
 import { checkInput } from '../contract/input-check.ts';
 import type { InputOf, Operation, OutputOf } from '../contract/operation.ts';
+import type { Caller } from '../core/caller.ts';
+import { isScoped, limitOf, narrowInput, type OwnersOf, requireOwner } from '../core/caller-scope.ts';
 import { createDeadline } from '../core/deadline.ts';
 import { AppError, isAppError, toProblem } from '../core/errors.ts';
 import { type Logger, silentLogger } from '../core/logger.ts';
@@ -13,6 +15,8 @@ export interface InProcessOptions {
   readonly timeoutMs?: number;
   /** Where the cause of an `internal` answer goes. */
   readonly log?: Logger;
+  /** For calls with a limit: who owns the sessions an input names. Left out where its callers have looked already. */
+  readonly ownersOf?: OwnersOf;
 }
 
 /**
@@ -32,11 +36,15 @@ export function createInProcessTransport<T extends Operations>(
   return async <Op extends Operation>(operation: Op, input: InputOf<Op>, call: CallOptions = {}) => {
     const handler = byOperation.get(operation.id);
     if (!handler) throw new AppError('not_found', { detail: `${operation.id} is not answered in this process` });
-    const checked = checkInput(operation, withoutUndefined(input));
+    const given = withoutUndefined(input);
+    const limit = limitOf(call.limit);
+    if (limit && isRecord(given)) narrowInput(operation, limit, given);
+    const checked = checkInput(operation, given);
     if (!checked.ok) throw new AppError('invalid_request', { detail: checked.detail, errors: checked.errors });
     const deadline = createDeadline(operation.id, call.timeoutMs ?? options.timeoutMs ?? CALL_TIMEOUT_MS, call.signal);
     try {
       deadline.signal.throwIfAborted();
+      if (limit && options.ownersOf) await requireOwner(operation, limit, checked.value as Record<string, unknown>, options.ownersOf);
       const context = createContext(call, deadline.signal);
       return (await untilAborted(handler(checked.value, context), deadline.signal)) as OutputOf<Op>;
     } catch (error) {
@@ -70,6 +78,16 @@ function untilAborted(answer: unknown, signal: AbortSignal): Promise<unknown> {
   return promise;
 }
 
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A call of our own: its limit is all there is of whoever caused it. */
+function callerWith({ limit }: CallOptions): Pick<RequestContext, 'caller'> {
+  if (!isScoped(limit)) return {};
+  return { caller: { id: 'within', role: 'admin', ...limitOf(limit) } satisfies Caller };
+}
+
 let callCounter = 0;
 
 function createContext(call: CallOptions, signal: AbortSignal): RequestContext {
@@ -80,6 +98,7 @@ function createContext(call: CallOptions, signal: AbortSignal): RequestContext {
     client: headers.get('x-signet-actor') ?? 'in-process',
     signal,
     header: (name) => headers.get(name.toLowerCase()),
+    ...callerWith(call),
     // Status and headers are HTTP's; within the process the answer itself says everything.
     reply: { status: () => {}, header: () => {} },
   };

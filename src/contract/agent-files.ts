@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AskingAgent } from './ids.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
+import { ONE_AGENT } from './scope.ts';
 
 /** Files that say who an agent is and what it may do. */
 const reading = { method: 'GET', tag: 'agents', role: 'readonly', unknownFields: 'ignore' } as const;
@@ -40,6 +41,7 @@ export const agentFileOperations = {
     ...reading,
     id: 'identityFiles',
     path: '/api/identity/files',
+    scope: ONE_AGENT,
     summary: 'The identity files of an agent and its MEMORY.md, as its sessions begin with them; absent and empty ones are left out.',
     input: z.object({ agentId: AskingAgent, content: flag.default(true) }),
     output: z.object({ agentId: z.string(), name: z.string().nullable(), files: z.array(IdentityFileEntry) }),
@@ -49,6 +51,7 @@ export const agentFileOperations = {
     ...reading,
     id: 'listSkills',
     path: '/api/skills',
+    scope: ONE_AGENT,
     summary: 'Skills in `skills/` of the workspace that an agent may use: all of them, unless the roster names some.',
     input: z.object({ agentId: AskingAgent }),
     output: z.object({ skills: z.array(Skill), count: z.int() }),
@@ -59,6 +62,7 @@ export const agentFileOperations = {
     ...reading,
     id: 'getSkill',
     path: '/api/skills/:name',
+    scope: ONE_AGENT,
     summary: 'What a skill says, page by page: its SKILL.md. Only of skills the agent may use.',
     input: z.object({ name: z.string().min(1).max(256), offset: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0), agentId: AskingAgent }),
     output: SkillBody,

@@ -4,6 +4,7 @@ import { AgentLimits } from './config.ts';
 import { CutFile } from './hooks.ts';
 import { AgentName } from './ids.ts';
 import { defineOperation, flag } from './operation.ts';
+import { NEUTRAL, WHOLE_WORKSPACE } from './scope.ts';
 
 /** Text of a SOUL.md that is handed in, in characters. */
 export const SOUL_CHARS_MAX = 32_768;
@@ -65,6 +66,7 @@ export const agentOperations = {
     id: 'listAgents',
     method: 'GET',
     path: '/api/agents',
+    scope: NEUTRAL,
     role: 'readonly',
     summary: 'Agents with a folder or a place in the roster; `default` is always there.',
     input: z.object({}),
@@ -81,6 +83,7 @@ export const agentOperations = {
     id: 'getAgent',
     method: 'GET',
     path: '/api/agents/:name',
+    scope: { agent: ['name'], project: 'refused' },
     role: 'readonly',
     summary: 'One agent: its identity files, inherited or its own, its skills, and how many memories it has.',
     input: z.object({ name: AgentName }),
@@ -92,6 +95,7 @@ export const agentOperations = {
     id: 'createAgent',
     method: 'POST',
     path: '/api/agents',
+    scope: WHOLE_WORKSPACE,
     role: 'operator',
     summary:
       'Set an agent up: its folder with SOUL.md and IDENTITY.md, files that are there stay, and its place in the roster of agent.yaml.',
@@ -117,6 +121,7 @@ export const agentOperations = {
     id: 'deleteAgent',
     method: 'DELETE',
     path: '/api/agents/:name',
+    scope: { agent: ['name'], project: 'refused' },
     role: 'operator',
     summary:
       'Take an agent out of the roster. Its memories are archived and its folder stays; with purge memories, transcripts and folder are deleted for good.',

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AgentName, SessionId } from './ids.ts';
 import { defineOperation } from './operation.ts';
+import { ONE_SESSION } from './scope.ts';
 
 const sessionId = { id: SessionId };
 const runtime = { tag: 'approvals' } as const;
@@ -11,6 +12,7 @@ export const approvalOperations = {
     id: 'listApprovals',
     method: 'GET',
     path: '/approvals',
+    scope: { agent: 'owner', project: 'owner', sessions: ['session'] },
     role: 'readonly',
     summary: 'Tool calls that wait for a person, oldest first.',
     input: z.strictObject({ session: SessionId.optional() }),
@@ -36,6 +38,7 @@ export const approvalOperations = {
     id: 'decideApproval',
     method: 'POST',
     path: '/session/:id/approvals/:approvalId',
+    scope: ONE_SESSION,
     role: 'operator',
     summary: 'Allow a tool call once, allow the tool for the rest of the session, or deny it.',
     input: z.strictObject({

@@ -1,11 +1,13 @@
 import { z } from 'zod';
 import { defineOperation } from './operation.ts';
+import { WHOLE_WORKSPACE } from './scope.ts';
 
 export const configOperations = {
   getConfig: defineOperation({
     id: 'getConfig',
     method: 'GET',
     path: '/api/config',
+    scope: WHOLE_WORKSPACE,
     tag: 'daemon',
     role: 'operator',
     unknownFields: 'ignore',

@@ -211,12 +211,24 @@ const Draft = z
 const ours = { tag: 'cross-agent', role: 'agent', unknownFields: 'ignore' } as const;
 const crossAgent = { ...ours, source: 'spec/mcp-server' } as const;
 
+const PEER_SCOPE = {
+  agent: ['agentId', 'agent_id'],
+  project: ['project'],
+  keys: ['sessionKey', 'session_key'],
+  unusedKeys: 'free',
+} as const;
+/** For a project: messages to one of its sessions. What goes to an agent as a whole, or to all, belongs to no project. */
+const INBOX_SCOPE = { agent: ['agentId', 'agent_id'], project: 'owner', keys: ['sessionKey', 'session_key'] } as const;
+/** For a project: from one of its sessions to one of its sessions. */
+const SENDER_SCOPE = { agent: ['fromAgentId', 'from_agent_id'], project: 'owner', keys: ['fromSessionKey', 'from_session_key'] } as const;
+
 export const crossAgentOperations = {
   listPresence: defineOperation({
     ...crossAgent,
     id: 'listPresence',
     method: 'GET',
     path: '/api/cross-agent/presence',
+    scope: PEER_SCOPE,
     summary: 'Live sessions of other agents, the one heard of last first; `include_self` adds those of the asking agent.',
     input: PresenceFilter,
     output: z.object({ sessions: z.array(Presence), count: z.int() }),
@@ -227,6 +239,7 @@ export const crossAgentOperations = {
     id: 'announcePresence',
     method: 'POST',
     path: '/api/cross-agent/presence',
+    scope: PEER_SCOPE,
     summary:
       'A session says that it is there. Hooks with a session key do so by themselves. A live session of another agent is not taken over.',
     input: z
@@ -246,6 +259,7 @@ export const crossAgentOperations = {
     id: 'removePresence',
     method: 'DELETE',
     path: '/api/cross-agent/presence/:sessionKey',
+    scope: { agent: 'owner', project: 'owner', keys: ['sessionKey'], unusedKeys: 'free' },
     summary: 'A session is gone. Its next hook brings it back.',
     input: z.object({ sessionKey: z.string().min(1).max(600) }),
     output: z.object({ removed: z.boolean() }),
@@ -256,6 +270,7 @@ export const crossAgentOperations = {
     id: 'sendAgentMessage',
     method: 'POST',
     path: '/api/cross-agent/messages',
+    scope: SENDER_SCOPE,
     summary: 'Send a message to an agent, to one session, to all live sessions, or to an agent on another server (`via: acp`).',
     input: Draft,
     output: z.object({ message: CrossAgentMessage }),
@@ -266,6 +281,7 @@ export const crossAgentOperations = {
     id: 'listAgentMessages',
     method: 'GET',
     path: '/api/cross-agent/messages',
+    scope: INBOX_SCOPE,
     summary: 'The inbox of an agent, or of one of its sessions, newest first. Reading it marks nothing as read.',
     input: InboxFilter,
     output: z.object({ items: z.array(CrossAgentMessage), count: z.int() }),
@@ -276,6 +292,7 @@ export const crossAgentOperations = {
     id: 'markAgentMessagesRead',
     method: 'POST',
     path: '/api/cross-agent/messages/read',
+    scope: INBOX_SCOPE,
     summary: 'Mark messages of an inbox as read: those of `ids`, else all. They are not shown to the model of that reader any more.',
     input: z.object({ ...Asker, ids: z.array(z.string().max(64)).max(MESSAGES_LISTED_MAX).optional() }).transform(asker),
     output: z.object({
@@ -289,6 +306,7 @@ export const crossAgentOperations = {
     id: 'streamAgentMessages',
     method: 'GET',
     path: '/api/cross-agent/stream',
+    scope: { ...INBOX_SCOPE, project: ['project'] },
     summary:
       'Peers and messages of a reader as server-sent events: `connected`, `snapshot`, then `presence` and `message`, by the field `type`. Messages have ids; `Last-Event-ID` or `after` goes on behind one.',
     input: StreamFilter,

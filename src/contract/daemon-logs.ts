@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { Timestamp } from './ids.ts';
 import { clampedLimit } from './memory.ts';
 import { defineOperation, wholeNumber } from './operation.ts';
+import { WHOLE_WORKSPACE } from './scope.ts';
 
 export const LogLevel = z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal']);
 export type LogLevel = z.output<typeof LogLevel>;
@@ -32,6 +33,7 @@ export const daemonLogOperations = {
     ...logs,
     id: 'listLogs',
     path: '/api/logs',
+    scope: WHOLE_WORKSPACE,
     summary: 'Recent entries of the log of this process, oldest first: the last `limit` that are of `level` or above.',
     input: z.object({ ...Filters, limit: clampedLimit(LOG_LIMIT, LOG_ENTRIES_MAX), since: Timestamp.optional() }),
     output: z.object({ logs: z.array(LogEntry), count: z.int() }),
@@ -41,6 +43,7 @@ export const daemonLogOperations = {
     ...logs,
     id: 'streamLogs',
     path: '/api/logs/stream',
+    scope: WHOLE_WORKSPACE,
     summary: 'New entries as server-sent events named `message`, with their id; `Last-Event-ID` or `after` goes on behind one.',
     input: z.object({ ...Filters, after: wholeNumber(0, Number.MAX_SAFE_INTEGER).optional(), token: z.string().optional() }),
     output: z.string(),

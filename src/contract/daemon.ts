@@ -12,6 +12,7 @@ import { JobCounts, jobOperations } from './jobs.ts';
 import { memoryOperations } from './memory.ts';
 import { memoryLifecycleOperations } from './memory-lifecycle.ts';
 import { defineOperation } from './operation.ts';
+import { LINE, NEUTRAL } from './scope.ts';
 import { secretOperations } from './secrets.ts';
 import { synthesisOperations } from './synthesis.ts';
 import { tokenOperations } from './tokens.ts';
@@ -57,6 +58,7 @@ export const daemonOperations = {
     id: 'daemonHealth',
     method: 'GET',
     path: '/health',
+    scope: NEUTRAL,
     tag: 'daemon',
     role: 'readonly',
     summary: 'Is the daemon well? `status` is degraded when a store is not.',
@@ -83,6 +85,7 @@ export const daemonOperations = {
     id: 'daemonStatus',
     method: 'GET',
     path: '/api/status',
+    scope: { agent: ['agentId'], project: ['project'] },
     tag: 'daemon',
     role: 'readonly',
     summary:
@@ -123,6 +126,7 @@ export const daemonOperations = {
     id: 'runtimeConfig',
     method: 'GET',
     path: '/api/config/runtime',
+    scope: NEUTRAL,
     tag: 'daemon',
     role: 'agent',
     summary: 'The `runtime:` section of agent.yaml with its defaults, as the runtime reads it at start. Keys are named, never shown.',
@@ -136,6 +140,7 @@ export const daemonOperations = {
     id: 'listClaims',
     method: 'GET',
     path: '/api/sessions',
+    scope: LINE,
     tag: 'sessions',
     role: 'readonly',
     summary: 'Sessions the daemon knows, of every harness, newest first.',
@@ -148,6 +153,7 @@ export const daemonOperations = {
     id: 'getClaim',
     method: 'GET',
     path: '/api/sessions/:key',
+    scope: { agent: 'owner', project: 'owner', keys: ['key'] },
     tag: 'sessions',
     role: 'readonly',
     summary: 'One session by its key; `session:<key>` is the same.',
@@ -160,6 +166,7 @@ export const daemonOperations = {
     id: 'setBypass',
     method: 'POST',
     path: '/api/sessions/:key/bypass',
+    scope: { agent: 'owner', project: 'owner', keys: ['key'] },
     tag: 'sessions',
     role: 'operator',
     summary: 'Silence all hooks of one session, or let them speak again. Tools keep working.',
@@ -172,6 +179,7 @@ export const daemonOperations = {
     id: 'daemonOpenapi',
     method: 'GET',
     path: '/openapi.json',
+    scope: NEUTRAL,
     tag: 'daemon',
     role: 'readonly',
     summary: 'This document.',

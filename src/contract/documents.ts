@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { AskingAgent } from './ids.ts';
 import { clampedLimit, REASON_CHARS_MAX, Scope, Tags } from './memory.ts';
 import { defineOperation, wholeNumber } from './operation.ts';
+import { MEMORIES, ONE_AGENT } from './scope.ts';
 
 /** Longest document that is taken in, in characters: a book of 400 pages. */
 export const DOCUMENT_CHARS_MAX = 1_000_000;
@@ -42,6 +43,7 @@ export const documentOperations = {
     id: 'ingestDocument',
     method: 'POST',
     path: '/api/documents',
+    scope: MEMORIES,
     role: 'agent',
     summary:
       'Take in a text or Markdown document as memories, piece by piece. The same text of the same source again changes nothing; a new text takes the place of the old one.',
@@ -79,6 +81,7 @@ export const documentOperations = {
     id: 'listDocuments',
     method: 'GET',
     path: '/api/documents',
+    scope: ONE_AGENT,
     role: 'readonly',
     summary: 'Documents of an agent, the newest change first.',
     input: z.object({
@@ -94,6 +97,7 @@ export const documentOperations = {
     id: 'forgetDocument',
     method: 'DELETE',
     path: '/api/documents',
+    scope: ONE_AGENT,
     role: 'agent',
     summary: 'Forget a document by its source. Pieces that another document holds as well, or that somebody pinned, stay.',
     input: z.object({

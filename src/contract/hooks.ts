@@ -3,6 +3,7 @@ import { CrossAgentMessage } from './cross-agent.ts';
 import { AskingAgent } from './ids.ts';
 import { MemoryFields, RecalledMemory, RecallFilters } from './memory.ts';
 import { defineOperation } from './operation.ts';
+import { MEMORIES } from './scope.ts';
 
 /** Harness assumed when a client names none. */
 export const HARNESS_UNNAMED = 'sdk';
@@ -68,6 +69,8 @@ const ShownMessage = CrossAgentMessage.pick({
 
 /** Lenient towards clients that exist: unknown fields are ignored. */
 const hook = { method: 'POST', tag: 'hooks', role: 'agent', unknownFields: 'ignore', source: 'spec/hooks' } as const;
+/** A key that nobody has used begins a session of the caller's. */
+const HOOK_SCOPE = { ...MEMORIES, keys: ['sessionKey', 'sessionId'] } as const;
 const bypassed = z.literal(true).optional();
 
 /** What was said, kept raw. */
@@ -89,6 +92,7 @@ export const hookOperations = {
     ...hook,
     id: 'hookSessionStart',
     path: '/api/hooks/session-start',
+    scope: { ...HOOK_SCOPE, keys: ['sessionKey', 'sessionId', 'parentSessionKey'] },
     summary: 'A session begins: identity, memories and recent context as text for the system prompt.',
     input: z.object({
       ...caller,
@@ -122,6 +126,7 @@ export const hookOperations = {
     ...hook,
     id: 'hookUserPromptSubmit',
     path: '/api/hooks/user-prompt-submit',
+    scope: HOOK_SCOPE,
     summary: 'Before each user turn: date, Memory Check guidance and what recall found.',
     input: z
       .object({
@@ -160,6 +165,7 @@ export const hookOperations = {
     ...hook,
     id: 'hookSessionEnd',
     path: '/api/hooks/session-end',
+    scope: HOOK_SCOPE,
     summary: 'A session ends: its claim is released, its transcript kept. Ending twice is fine.',
     input: z.object({
       ...caller,
@@ -182,6 +188,7 @@ export const hookOperations = {
     ...hook,
     id: 'hookRemember',
     path: '/api/hooks/remember',
+    scope: HOOK_SCOPE,
     summary: 'Store a memory for a session. Silent under bypass.',
     input: z.object({ ...MemoryFields, ...caller }),
     output: z.object({
@@ -198,6 +205,7 @@ export const hookOperations = {
     ...hook,
     id: 'hookRecall',
     path: '/api/hooks/recall',
+    scope: HOOK_SCOPE,
     summary: 'Search memories for a session. Silent under bypass.',
     input: z.object({ ...RecallFilters, ...caller }),
     output: z.object({
@@ -218,6 +226,7 @@ export const hookOperations = {
     ...hook,
     id: 'hookPreCompaction',
     path: '/api/hooks/pre-compaction',
+    scope: HOOK_SCOPE,
     summary: 'Before context is compacted: the instruction for the summary.',
     input: z.object({ ...caller, sessionContext: optionalText(1_000_000), messageCount: z.int().min(0).optional() }),
     output: z.object({
@@ -233,6 +242,7 @@ export const hookOperations = {
     ...hook,
     id: 'hookCompactionComplete',
     path: '/api/hooks/compaction-complete',
+    scope: HOOK_SCOPE,
     summary: 'After compaction: the summary becomes a session_summary memory and a node of the temporal graph.',
     input: z.object({ ...caller, ...spoken, summary: z.string().trim().min(1).max(1_000_000) }),
     output: z.object({

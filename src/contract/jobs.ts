@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AskingAgent } from './ids.ts';
 import { defineOperation, wholeNumber } from './operation.ts';
+import { WHOLE_WORKSPACE } from './scope.ts';
 
 /**
  * Work the daemon does in the background, with a model: facts and a summary of what a session said, how well it was served by its memories,
@@ -52,6 +53,7 @@ export const jobOperations = {
     id: 'listJobs',
     method: 'GET',
     path: '/api/jobs',
+    scope: { agent: ['agentId'], project: 'owner', keys: ['sessionKey'] },
     role: 'readonly',
     summary: 'The queue of background work, newest first, with what became of each job.',
     input: z.object({
@@ -71,6 +73,7 @@ export const jobOperations = {
     id: 'retryJob',
     method: 'POST',
     path: '/api/jobs/:id/retry',
+    scope: WHOLE_WORKSPACE,
     role: 'operator',
     summary: 'Run a dead or waiting job now, with all its attempts again.',
     input: z.object({ id: z.string().min(1).max(64) }),

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { SessionId } from './ids.ts';
 import { defineOperation, wholeNumber } from './operation.ts';
+import { ONE_SESSION, WHOLE_WORKSPACE } from './scope.ts';
 import { Session, SessionState } from './session.ts';
 import { Signal } from './signal.ts';
 
@@ -38,6 +39,7 @@ export const logOperations = {
     ...log,
     id: 'verifySession',
     path: '/session/:id/verify',
+    scope: ONE_SESSION,
     summary: 'Replay the log: fold its inputs with the machine and compare everything the machine says with what is stored.',
     input: z.strictObject({ id: SessionId }),
     output: z.object({
@@ -59,6 +61,7 @@ export const logOperations = {
     ...log,
     id: 'sessionStateAt',
     path: '/session/:id/state',
+    scope: ONE_SESSION,
     summary: 'The session as it was after the step that signal `at` belongs to, folded from its log; without `at`, as it is.',
     input: z.strictObject({ id: SessionId, at: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional() }),
     output: z.object({
@@ -77,6 +80,7 @@ export const logOperations = {
     ...log,
     id: 'diffSessions',
     path: '/session/:id/diff',
+    scope: { ...ONE_SESSION, sessions: ['id', 'with'] },
     summary:
       'Where two sessions part: the first signal that differs, then their states. Ids, times and digests do not count; a fork begins with the past of its parent.',
     input: z.strictObject({ id: SessionId, with: SessionId }),
@@ -96,6 +100,7 @@ export const logOperations = {
     ...log,
     id: 'exportSession',
     path: '/session/:id/export',
+    scope: ONE_SESSION,
     summary: 'The log as a file: a header, then one signal a line. The same log is the same text, byte for byte, in every workspace.',
     input: z.strictObject({ id: SessionId }),
     output: z.string(),
@@ -107,6 +112,7 @@ export const logOperations = {
     id: 'trimSession',
     method: 'POST',
     path: '/session/:id/trim',
+    scope: ONE_SESSION,
     role: 'admin',
     summary:
       'Drop the oldest signals of a log whose session is at rest; a checkpoint takes their place, after a proof that the state is the same.',
@@ -138,6 +144,7 @@ export const logOperations = {
     id: 'importSession',
     method: 'POST',
     path: '/session/import',
+    scope: WHOLE_WORKSPACE,
     role: 'admin',
     summary:
       'Take in an exported session that is idle or ended, under its own id. Every signal is checked; nothing is stored unless all are right.',

@@ -20,6 +20,7 @@ import {
   Tags,
 } from './memory.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
+import { MEMORIES, MEMORY_BY_ID, ONE_AGENT, WHOLE_WORKSPACE } from './scope.ts';
 
 /** How long a forgotten memory can be brought back; after that it is erased, with its history. Unit: days. */
 export const RETENTION_DAYS = 30;
@@ -86,12 +87,14 @@ export const memoryLifecycleOperations = {
     ...memoryOperations.remember,
     id: 'saveMemory',
     path: '/api/memory/save',
+    scope: MEMORIES,
     summary: 'Older name of POST /api/memory/remember.',
   }),
   memoryHistory: defineOperation({
     ...reading,
     id: 'memoryHistory',
     path: '/api/memory/:id/history',
+    scope: MEMORY_BY_ID,
     summary: 'What became of a memory, oldest first: each version with its reason, its author and the contents before and after.',
     input: z.object({ id: MemoryId, limit: clampedLimit(HISTORY_LIMIT, HISTORY_LIMIT_MAX), ...Asking }),
     output: z.object({ memoryId: z.string(), count: z.int(), history: z.array(MemoryHistoryEntry) }),
@@ -102,6 +105,7 @@ export const memoryLifecycleOperations = {
     id: 'recoverMemory',
     method: 'POST',
     path: '/api/memory/:id/recover',
+    scope: MEMORY_BY_ID,
     role: 'agent',
     summary: `Bring a forgotten memory back, within ${RETENTION_DAYS} days.`,
     input: z.object({
@@ -119,6 +123,7 @@ export const memoryLifecycleOperations = {
     id: 'memoryFeedback',
     method: 'POST',
     path: '/api/memory/feedback',
+    scope: { ...MEMORY_BY_ID, keys: ['sessionKey', 'session_key'] },
     role: 'agent',
     summary: 'Rate memories a session was shown: −1 misleading, 0 of no use, 1 needed. The last rating of a session counts.',
     input: z
@@ -147,6 +152,7 @@ export const memoryLifecycleOperations = {
     ...reading,
     id: 'listMemories',
     path: '/api/memories',
+    scope: MEMORIES,
     summary:
       'Memories an agent may see, newest first, page by page. With forgotten=1 those that were forgotten and can still be recovered, the last forgotten first. Archived ones are never among them.',
     input: z.object({
@@ -171,6 +177,7 @@ export const memoryLifecycleOperations = {
     ...reading,
     id: 'searchMemories',
     path: '/api/memory/search',
+    scope: MEMORIES,
     summary: 'Recall by a query string; answers as POST /api/memory/recall does.',
     input: z
       .object({ ...RecallFilters, query: RecallFilters.query.optional(), q: RecallFilters.query.optional() })
@@ -185,6 +192,7 @@ export const memoryLifecycleOperations = {
     ...reading,
     id: 'searchMemoriesLegacy',
     path: '/memory/search',
+    scope: MEMORIES,
     summary: 'Oldest form of the search: without q by filters alone; distinct=who lists the authors instead.',
     input: z.object({
       ...RecallFilters,
@@ -203,6 +211,7 @@ export const memoryLifecycleOperations = {
     ...reading,
     id: 'similarMemories',
     path: '/memory/similar',
+    scope: MEMORY_BY_ID,
     summary: 'Memories like this one, best first: by meaning where there is an embedder, else by words.',
     input: z.object({ id: MemoryId, k: clampedLimit(RECALL_LIMIT, RECALL_LIMIT_MAX), type: z.string().max(64).optional(), ...Asking }),
     output: z.object({
@@ -220,6 +229,7 @@ export const memoryLifecycleOperations = {
     ...reading,
     id: 'memoryTimeline',
     path: '/api/memory/timeline',
+    scope: MEMORY_BY_ID,
     summary: 'What was remembered today, in the seven days before and in the thirty before those (UTC): how much, and the newest of each.',
     input: z.object({ limit: clampedLimit(RECALL_LIMIT, RECALL_LIMIT_MAX), ...Asking }),
     output: z.object({
@@ -239,6 +249,7 @@ export const memoryLifecycleOperations = {
     ...reading,
     id: 'exportMemories',
     path: '/api/memories/export',
+    scope: { ...ONE_AGENT, widening: ['all'] },
     role: 'operator',
     summary:
       'Memories with their history as JSON lines: on the first page a header, then one memory a line, last `{"next": cursor}` or `{"end": true}`.',
@@ -258,6 +269,7 @@ export const memoryLifecycleOperations = {
     id: 'importMemories',
     method: 'POST',
     path: '/api/memories/import',
+    scope: WHOLE_WORKSPACE,
     role: 'operator',
     summary: 'Take in memories of an export under their own ids. What is there already stays as it is, unless conflict is overwrite.',
     input: z.object({

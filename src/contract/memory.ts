@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AskingAgent, Timestamp } from './ids.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
+import { MEMORIES, MEMORY_BY_ID } from './scope.ts';
 
 /** Who may see a memory: everybody, its agent alone, or nobody until it is brought back. */
 export const Scope = z.enum(['global', 'private', 'archived']);
@@ -196,6 +197,7 @@ export const memoryOperations = {
     id: 'remember',
     method: 'POST',
     path: '/api/memory/remember',
+    scope: MEMORIES,
     role: 'agent',
     summary: 'Store a memory. The same content again is the same memory.',
     input: z.object({ ...MemoryFields, sourceType: z.string().max(64).optional(), sourceId: z.string().max(512).optional() }),
@@ -214,6 +216,7 @@ export const memoryOperations = {
     id: 'recall',
     method: 'POST',
     path: '/api/memory/recall',
+    scope: MEMORIES,
     role: 'readonly',
     summary: 'Search memories an agent may see, best first; forgotten and archived ones never.',
     queryFields: ['explain'],
@@ -227,6 +230,7 @@ export const memoryOperations = {
     id: 'getMemory',
     method: 'GET',
     path: '/api/memory/:id',
+    scope: MEMORY_BY_ID,
     role: 'readonly',
     summary: 'One memory with its history.',
     input: z.object({ id: MemoryId, ...Asking }),
@@ -239,6 +243,7 @@ export const memoryOperations = {
     id: 'patchMemory',
     method: 'PATCH',
     path: '/api/memory/:id',
+    scope: MEMORY_BY_ID,
     role: 'agent',
     summary: 'Change a memory; the reason is kept in its history.',
     input: z.object({
@@ -263,6 +268,7 @@ export const memoryOperations = {
     id: 'deleteMemory',
     method: 'DELETE',
     path: '/api/memory/:id',
+    scope: MEMORY_BY_ID,
     role: 'agent',
     summary: 'Forget a memory: kept, marked with the reason, never returned again.',
     input: z.object({
@@ -281,6 +287,7 @@ export const memoryOperations = {
     id: 'modifyMemory',
     method: 'POST',
     path: '/api/memory/modify',
+    scope: MEMORY_BY_ID,
     role: 'agent',
     summary: 'Change one memory by id, or up to 200 by patches.',
     input: z.object({
@@ -314,6 +321,7 @@ export const memoryOperations = {
     id: 'forgetMemory',
     method: 'POST',
     path: '/api/memory/forget',
+    scope: MEMORIES,
     role: 'agent',
     summary: 'Forget one memory by id, or up to 200 by ids, query or filters: shown first, done with mode execute.',
     input: z.object({

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { ErrorCode } from './errors.ts';
+import type { FieldOf, OperationScope } from './scope.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
 
@@ -15,6 +16,8 @@ export interface Operation<I extends z.ZodType = z.ZodType, O extends z.ZodType 
   readonly summary: string;
   readonly tag: string;
   readonly role: Role;
+  /** What of it a token limited to one agent or project may reach. */
+  readonly scope: OperationScope;
   /** Path fields, and the query (GET, DELETE) or body (others), in one flat object. */
   readonly input: I;
   readonly output: O;
@@ -44,7 +47,10 @@ export type OutputOf<Op extends Operation> = z.output<Op['output']>;
 /** Default limit of a JSON body in bytes. */
 export const BODY_BYTES_MAX = 1_048_576;
 
-export function defineOperation<I extends z.ZodType, O extends z.ZodType>(operation: Operation<I, O>): Operation<I, O> {
+/** @param operation  its scope names fields of its own input: anything else does not compile */
+export function defineOperation<I extends z.ZodType, O extends z.ZodType>(
+  operation: Operation<I, O> & { readonly scope: OperationScope<FieldOf<I>> },
+): Operation<I, O> {
   return operation;
 }
 

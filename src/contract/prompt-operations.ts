@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { Metadata, PromptId, SessionId } from './ids.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
+import { ONE_SESSION } from './scope.ts';
 import { ATTACHMENTS_MAX, Attachment, Delivery, PROMPT_BODY_BYTES_MAX, PromptAnswer, PromptContent, PromptState } from './session.ts';
 
 const sessionId = { id: SessionId };
@@ -12,6 +13,7 @@ export const promptOperations = {
     id: 'prompt',
     method: 'POST',
     path: '/session/:id/prompt',
+    scope: ONE_SESSION,
     role: 'operator',
     summary: 'Send a user message. Answers when its turn has ended; with `Prefer: respond-async` or ?async=1 at once with 202.',
     input: z.strictObject({
@@ -64,6 +66,7 @@ export const promptOperations = {
     id: 'getPrompt',
     method: 'GET',
     path: '/session/:id/prompt/:promptId',
+    scope: ONE_SESSION,
     role: 'readonly',
     summary: "One prompt's status and, once it has ended, its answer.",
     input: z.strictObject({ ...sessionId, promptId: PromptId }),
@@ -75,6 +78,7 @@ export const promptOperations = {
     id: 'cancelPrompt',
     method: 'DELETE',
     path: '/session/:id/prompt/:promptId',
+    scope: ONE_SESSION,
     role: 'operator',
     summary: 'Take a waiting prompt out of the queue.',
     input: z.strictObject({ ...sessionId, promptId: PromptId }),

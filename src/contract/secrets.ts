@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { defineOperation } from './operation.ts';
+import { WHOLE_WORKSPACE } from './scope.ts';
 
 /** Names one workspace may hold. */
 export const SECRETS_MAX = 1_000;
@@ -93,6 +94,7 @@ export const secretOperations = {
     id: 'listSecrets',
     method: 'GET',
     path: '/api/secrets',
+    scope: WHOLE_WORKSPACE,
     role: 'operator',
     summary: 'Names of the stored secrets, sorted. No operation answers a value.',
     input: z.object({}),
@@ -105,6 +107,7 @@ export const secretOperations = {
     id: 'hasSecret',
     method: 'GET',
     path: '/api/secrets/:name',
+    scope: WHOLE_WORKSPACE,
     role: 'operator',
     summary: 'Is there a secret of this name, and since when?',
     input: z.object({ name: SecretName }),
@@ -116,6 +119,7 @@ export const secretOperations = {
     id: 'putSecret',
     method: 'POST',
     path: '/api/secrets/:name',
+    scope: WHOLE_WORKSPACE,
     role: 'operator',
     summary: 'Store a secret, or replace its value. It is encrypted on disk.',
     input: z.object({ name: SecretName, value: z.string().min(SECRET_CHARS_MIN, TOO_SHORT).max(SECRET_CHARS_MAX) }),
@@ -127,6 +131,7 @@ export const secretOperations = {
     id: 'deleteSecret',
     method: 'DELETE',
     path: '/api/secrets/:name',
+    scope: WHOLE_WORKSPACE,
     role: 'operator',
     summary: 'Forget a secret.',
     input: z.object({ name: SecretName }),
@@ -138,6 +143,7 @@ export const secretOperations = {
     id: 'execWithSecrets',
     method: 'POST',
     path: '/api/secrets/exec',
+    scope: WHOLE_WORKSPACE,
     role: 'operator',
     summary: 'Run a shell command with secrets in its environment; their values are taken out of what it writes.',
     input: z.object({ command, secrets: SecretMap, ...limits }),
@@ -150,6 +156,7 @@ export const secretOperations = {
     id: 'execWithSecret',
     method: 'POST',
     path: '/api/secrets/:name/exec',
+    scope: WHOLE_WORKSPACE,
     role: 'operator',
     summary: 'The same with one secret under its own name, unless `secrets` says otherwise.',
     input: z.object({ name: SecretName, command, secrets: SecretMap.optional(), ...limits }),

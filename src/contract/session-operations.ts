@@ -4,6 +4,7 @@ import { AgentName, Metadata, SessionId, SessionKey } from './ids.ts';
 import { logOperations } from './log-operations.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
 import { promptOperations } from './prompt-operations.ts';
+import { ONE_SESSION } from './scope.ts';
 import { MessageView, PAGE_LIMIT, PAGE_LIMIT_MAX, Session, SessionState, SessionSummary } from './session.ts';
 import { Signal } from './signal.ts';
 
@@ -39,6 +40,7 @@ export const sessionOperations = {
     id: 'createSession',
     method: 'POST',
     path: '/session',
+    scope: { agent: ['agent'], project: ['project'], sessions: ['parentId', 'resume'], keys: ['sessionKey'], unusedKeys: 'free' },
     role: 'operator',
     summary: 'Create a session. The same id with the same body again is the same session.',
     input: CreateSession,
@@ -65,6 +67,7 @@ export const sessionOperations = {
     id: 'listSessions',
     method: 'GET',
     path: '/session',
+    scope: { agent: ['agent'], project: 'handler', sessions: ['parent'] },
     role: 'readonly',
     summary: 'Sessions, newest change first, also those that left memory.',
     input: z.strictObject({
@@ -83,6 +86,7 @@ export const sessionOperations = {
     id: 'getSession',
     method: 'GET',
     path: '/session/:id',
+    scope: ONE_SESSION,
     role: 'readonly',
     summary: 'State, queue, usage and cost of one session.',
     input: z.strictObject(sessionId),
@@ -95,6 +99,7 @@ export const sessionOperations = {
     id: 'updateSession',
     method: 'PATCH',
     path: '/session/:id',
+    scope: ONE_SESSION,
     role: 'operator',
     summary: 'Change title, provider, model or metadata; a running turn keeps what it began with.',
     input: z.strictObject({
@@ -112,6 +117,7 @@ export const sessionOperations = {
     id: 'endSession',
     method: 'DELETE',
     path: '/session/:id',
+    scope: ONE_SESSION,
     role: 'operator',
     summary:
       'End a session and its child sessions: running work is aborted, the session-end hook runs. With purge its log is forgotten as well.',
@@ -125,6 +131,7 @@ export const sessionOperations = {
     id: 'abortTurn',
     method: 'POST',
     path: '/session/:id/abort',
+    scope: ONE_SESSION,
     role: 'operator',
     summary:
       'Stop the running turn and those of child sessions: provider sockets are closed, tools are aborted. Answers when all has settled.',
@@ -137,6 +144,7 @@ export const sessionOperations = {
     id: 'waitSession',
     method: 'POST',
     path: '/session/:id/wait',
+    scope: ONE_SESSION,
     role: 'readonly',
     summary: 'Answer when the session is idle (or in the named state), at the latest after timeoutMs.',
     input: z.strictObject({ ...sessionId, state: SessionState.optional(), timeoutMs: wholeNumber(1, 600_000).default(60_000) }),
@@ -148,6 +156,7 @@ export const sessionOperations = {
     id: 'compactSession',
     method: 'POST',
     path: '/session/:id/compact',
+    scope: ONE_SESSION,
     role: 'operator',
     summary: 'Replace the conversation so far by a summary. Answers when it is done.',
     input: z.strictObject({ ...sessionId }),
@@ -159,6 +168,7 @@ export const sessionOperations = {
     id: 'listMessages',
     method: 'GET',
     path: '/session/:id/messages',
+    scope: ONE_SESSION,
     role: 'readonly',
     summary: 'The conversation, oldest first: a plain array, with the cursor of the next page in Link.',
     input: z.strictObject({
@@ -178,6 +188,7 @@ export const sessionOperations = {
     id: 'listEvents',
     method: 'GET',
     path: '/session/:id/events',
+    scope: ONE_SESSION,
     role: 'readonly',
     summary: 'A page of the signal log.',
     input: z.strictObject({
@@ -200,6 +211,7 @@ export const sessionOperations = {
     id: 'forkSession',
     method: 'POST',
     path: '/session/:id/fork',
+    scope: { ...ONE_SESSION, agent: ['agent'] },
     role: 'operator',
     summary: 'A new session that begins with the state of this one at any signal, if wished with another agent, model or input.',
     input: z.strictObject({
@@ -238,6 +250,7 @@ export const sessionOperations = {
     id: 'resumeSession',
     method: 'POST',
     path: '/session/:id/resume',
+    scope: ONE_SESSION,
     role: 'operator',
     summary: 'Give a quarantined session another chance: its crashes are forgotten and it is brought back from its log.',
     input: z.strictObject({ ...sessionId }),
@@ -249,6 +262,7 @@ export const sessionOperations = {
     id: 'listChildren',
     method: 'GET',
     path: '/session/:id/children',
+    scope: ONE_SESSION,
     role: 'readonly',
     summary: 'Sessions that name this one as their parent.',
     input: z.strictObject({
@@ -264,6 +278,7 @@ export const sessionOperations = {
     id: 'sessionMachine',
     method: 'GET',
     path: '/session/:id/machine',
+    scope: ONE_SESSION,
     role: 'readonly',
     summary: 'The live state machine: configuration, events it would take now, and the last transitions.',
     input: z.strictObject(sessionId),
@@ -285,6 +300,7 @@ export const sessionOperations = {
     id: 'streamSession',
     method: 'GET',
     path: '/session/:id/stream',
+    scope: ONE_SESSION,
     role: 'readonly',
     summary: 'Signals of one session as server-sent events: a snapshot, what came after the cursor, then live. Resumes by Last-Event-ID.',
     input: z.strictObject({

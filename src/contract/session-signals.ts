@@ -3,7 +3,7 @@ import { Metadata } from './ids.ts';
 import { MachineUpgrade } from './machine-upgrade.ts';
 import { Usage } from './provider.ts';
 import { CauseRef } from './signal.ts';
-import { count, ErrorFields, MachineRef, ms, OfferedTool, optionalText, type SignalSpec, spec, state, text } from './signal-spec.ts';
+import { count, ErrorFields, Limit, MachineRef, ms, OfferedTool, optionalText, type SignalSpec, spec, state, text } from './signal-spec.ts';
 
 /** What a session says of itself, and the prompts that come to it. */
 export const SESSION_SIGNALS = {
@@ -33,6 +33,8 @@ export const SESSION_SIGNALS = {
       bodyDigest: optionalText,
       /** The signal of another stream that brought it about; without one the session is a root. */
       cause: CauseRef.optional(),
+      /** Of the token that opened the session. */
+      limit: Limit.optional(),
       limits: z.record(text, z.number()),
       contextLimit: count,
       /** Who writes summaries, when it is not the session's own model. */
@@ -135,6 +137,8 @@ export const SESSION_SIGNALS = {
       bodyDigest: text,
       /** The signal of another stream that brought it about; without one the prompt is a root. */
       cause: CauseRef.optional(),
+      /** Of the token that sent it. */
+      limit: Limit.optional(),
     }),
     'A user message; the root of all it causes. Ends in exactly one of turn:end, turn:rejected, prompt:cancelled.',
   ),

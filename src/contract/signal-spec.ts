@@ -44,3 +44,6 @@ export const spec = <K extends SignalKind, P extends z.ZodType>(kind: K, payload
 });
 export const state = (description: string) =>
   spec('machine', z.object({ turn: count.optional(), round: count.optional(), reason: optionalText }), description);
+
+/** On whose behalf it came about, where that is a token for one agent or one project: all it causes is held to it. */
+export const Limit = z.object({ agent: optionalText, project: optionalText });

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AskingAgent } from './ids.ts';
 import { defineOperation } from './operation.ts';
+import { NEUTRAL, ONE_AGENT } from './scope.ts';
 
 /** Longest MEMORY.md in characters. */
 export const MEMORY_FILE_CHARS_MAX = 200_000;
@@ -32,6 +33,7 @@ export const synthesisOperations = {
     id: 'hookSynthesis',
     method: 'POST',
     path: '/api/hooks/synthesis',
+    scope: ONE_AGENT,
     summary: 'The prompt from which a model writes MEMORY.md anew.',
     input: z.object({ trigger: z.enum(['scheduled', 'manual']).optional().catch(undefined), agentId: AskingAgent }),
     output: z.object({
@@ -53,6 +55,7 @@ export const synthesisOperations = {
     id: 'hookSynthesisComplete',
     method: 'POST',
     path: '/api/hooks/synthesis/complete',
+    scope: ONE_AGENT,
     summary: 'Write MEMORY.md: the old one is kept as a backup, the new one begins with a line that says when it was made.',
     input: z.object({
       content: z
@@ -74,6 +77,7 @@ export const synthesisOperations = {
     id: 'hookSynthesisConfig',
     method: 'GET',
     path: '/api/hooks/synthesis/config',
+    scope: NEUTRAL,
     summary: 'The configuration of the synthesis in force.',
     input: z.object({}),
     output: SynthesisSettings,
@@ -84,6 +88,7 @@ export const synthesisOperations = {
     id: 'triggerSynthesis',
     method: 'POST',
     path: '/api/synthesis/trigger',
+    scope: ONE_AGENT,
     role: 'operator',
     summary: 'Queue a synthesis by the daemon itself, now.',
     input: z.object({ agentId: AskingAgent }),
@@ -101,6 +106,7 @@ export const synthesisOperations = {
     id: 'synthesisStatus',
     method: 'GET',
     path: '/api/synthesis/status',
+    scope: ONE_AGENT,
     role: 'readonly',
     summary: 'When MEMORY.md was last written, and whether it is being written now.',
     input: z.object({ agentId: AskingAgent }),

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { AuthMode } from './auth-config.ts';
 import { AgentName } from './ids.ts';
 import { defineOperation } from './operation.ts';
+import { NEUTRAL, WHOLE_WORKSPACE } from './scope.ts';
 
 /** Tokens one workspace may hold. */
 export const TOKENS_MAX = 1_000;
@@ -52,6 +53,7 @@ export const tokenOperations = {
     id: 'listTokens',
     method: 'GET',
     path: '/api/tokens',
+    scope: WHOLE_WORKSPACE,
     role: 'admin',
     summary: 'Tokens that are valid, oldest first. The tokens themselves are not known any more.',
     input: z.strictObject({}),
@@ -63,6 +65,7 @@ export const tokenOperations = {
     id: 'createToken',
     method: 'POST',
     path: '/api/tokens',
+    scope: { agent: ['agent'], project: ['project'] },
     role: 'admin',
     summary: 'Make a token. `token` is shown this once.',
     status: 201,
@@ -75,6 +78,7 @@ export const tokenOperations = {
     id: 'revokeToken',
     method: 'DELETE',
     path: '/api/tokens/:id',
+    scope: WHOLE_WORKSPACE,
     role: 'admin',
     summary: 'End a token at once, and with it the streams it has opened.',
     input: z.strictObject({ id: TokenId }),
@@ -86,6 +90,7 @@ export const tokenOperations = {
     id: 'whoami',
     method: 'GET',
     path: '/api/auth/whoami',
+    scope: NEUTRAL,
     role: 'readonly',
     summary: 'What the caller may do. `authenticated` is false for a call that needed no token.',
     input: z.strictObject({}),

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AgentName, Metadata, SessionId, ToolName } from './ids.ts';
 import { defineOperation, wholeNumber } from './operation.ts';
+import { WHOLE_WORKSPACE } from './scope.ts';
 
 export const ToolClass = z.enum(['pure', 'idempotent', 'probe', 'unsafe']);
 export type ToolClass = z.output<typeof ToolClass>;
@@ -64,6 +65,7 @@ export const toolOperations = {
     id: 'listTools',
     method: 'GET',
     path: '/tools',
+    scope: { agent: ['agent'], project: 'neutral' },
     tag: 'tools',
     role: 'readonly',
     summary: 'Registered tools, built in or added; of an agent, those its sessions may be offered.',
@@ -76,6 +78,7 @@ export const toolOperations = {
     id: 'registerTool',
     method: 'POST',
     path: '/tools',
+    scope: WHOLE_WORKSPACE,
     tag: 'tools',
     role: 'admin',
     summary: 'Register a tool behind a callback URL, or all tools of an MCP server. Stored; sessions see it from their next turn on.',
@@ -88,6 +91,7 @@ export const toolOperations = {
     id: 'callTool',
     method: 'POST',
     path: '/tools/:name',
+    scope: { agent: 'owner', project: 'owner', sessions: ['sessionId'] },
     tag: 'tools',
     role: 'operator',
     summary: 'Run one tool directly. A failing tool is a 200 with isError, as the model would see it.',
@@ -111,6 +115,7 @@ export const toolOperations = {
     id: 'unregisterTool',
     method: 'DELETE',
     path: '/tools/:name',
+    scope: WHOLE_WORKSPACE,
     tag: 'tools',
     role: 'admin',
     summary: 'Remove a registered tool, or an MCP server with all its tools. Built-in tools stay.',

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { AskingAgent } from './ids.ts';
 import { MemoryId, QUERY_CHARS_MAX } from './memory.ts';
 import { defineOperation, wholeNumber } from './operation.ts';
+import { LINE } from './scope.ts';
 
 export const TURNS_LISTED_MAX = 1_000;
 export const TURNS_LISTED = 200;
@@ -42,6 +43,7 @@ export const transcriptOperations = {
     id: 'getTranscript',
     method: 'GET',
     path: '/api/sessions/:key/transcript',
+    scope: LINE,
     summary: 'The raw turns an agent’s sessions under this key left behind, oldest first. They outlive the session.',
     input: z.object({
       key,
@@ -69,6 +71,7 @@ export const transcriptOperations = {
     id: 'searchTranscripts',
     method: 'POST',
     path: '/api/sessions/search',
+    scope: { agent: ['agentId'], project: ['project'] },
     summary: 'Search the raw turns of one agent’s sessions: any word may match, best first.',
     input: z.object({
       query: z.string().max(QUERY_CHARS_MAX),
@@ -95,6 +98,7 @@ export const transcriptOperations = {
     id: 'getContinuity',
     method: 'GET',
     path: '/api/sessions/:key/continuity',
+    scope: LINE,
     summary: 'How well the sessions under this key were served by what they remembered, and what a session that goes on starts from.',
     input: z.object({ key, agentId: AskingAgent }),
     output: z.object({
@@ -122,6 +126,7 @@ export const transcriptOperations = {
     id: 'listSummaries',
     method: 'GET',
     path: '/api/sessions/summaries',
+    scope: { agent: ['agentId'], project: ['project'] },
     summary: 'The temporal graph of one agent: summaries of sessions and compactions, and what they were condensed into; newest first.',
     input: z.object({
       agentId: AskingAgent,
@@ -154,6 +159,7 @@ export const transcriptOperations = {
     id: 'memorySources',
     method: 'GET',
     path: '/api/memory/:id/sources',
+    scope: LINE,
     tag: 'memory',
     role: 'readonly',
     unknownFields: 'ignore',

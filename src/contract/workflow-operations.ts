@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
 import { Usage } from './provider.ts';
+import { ONE_WORKFLOW, WHOLE_WORKSPACE } from './scope.ts';
 import { PAGE_LIMIT, PAGE_LIMIT_MAX } from './session.ts';
 import { Signal } from './signal.ts';
 import {
@@ -63,6 +64,7 @@ export const workflowOperations = {
     id: 'runWorkflow',
     method: 'POST',
     path: '/workflows',
+    scope: { agent: 'refused', project: ['project'] },
     role: 'operator',
     summary: 'Start a workflow: one of agent.yaml by its name, or agents given here. Fields given here win over those of agent.yaml.',
     input: z.strictObject({
@@ -100,6 +102,7 @@ export const workflowOperations = {
     id: 'listWorkflows',
     method: 'GET',
     path: '/workflows',
+    scope: WHOLE_WORKSPACE,
     role: 'readonly',
     summary: 'Workflows, the newest first.',
     input: z.strictObject({
@@ -117,6 +120,7 @@ export const workflowOperations = {
     id: 'getWorkflow',
     method: 'GET',
     path: '/workflows/:id',
+    scope: ONE_WORKFLOW,
     role: 'readonly',
     summary: 'Status, state and running activations of one workflow.',
     input: z.strictObject(workflowId),
@@ -128,6 +132,7 @@ export const workflowOperations = {
     id: 'abortWorkflow',
     method: 'DELETE',
     path: '/workflows/:id',
+    scope: ONE_WORKFLOW,
     role: 'operator',
     summary:
       'Stop a workflow: the turns of its activations are cancelled. Answers when all has settled. With purge its log is forgotten as well, also a damaged one.',
@@ -140,6 +145,7 @@ export const workflowOperations = {
     id: 'listWorkflowEvents',
     method: 'GET',
     path: '/workflows/:id/events',
+    scope: ONE_WORKFLOW,
     role: 'readonly',
     summary: "A page of the workflow's own signals.",
     input: z.strictObject({
@@ -156,6 +162,7 @@ export const workflowOperations = {
     id: 'streamWorkflow',
     method: 'GET',
     path: '/workflows/:id/stream',
+    scope: ONE_WORKFLOW,
     role: 'readonly',
     summary:
       "The workflow's own signals as server-sent events: a snapshot, what came after the cursor, then live, until workflow:end. Resumes by Last-Event-ID.",
@@ -180,6 +187,7 @@ export const workflowConfigOperations = {
     id: 'workflowConfig',
     method: 'GET',
     path: '/api/workflows',
+    scope: WHOLE_WORKSPACE,
     tag: 'daemon',
     role: 'readonly',
     unknownFields: 'ignore',

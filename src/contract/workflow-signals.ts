@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { SIGNALS } from './catalog.ts';
 import { Usage } from './provider.ts';
 import { CauseRef, type SignalKind } from './signal.ts';
-import { count, ErrorFields, ms, type SignalSpec, spec, text } from './signal-spec.ts';
+import { count, ErrorFields, Limit, ms, type SignalSpec, spec, text } from './signal-spec.ts';
 import { StoredWorkflow, WorkflowAgentRules, WorkflowEndReason, WorkflowLimits, WorkflowMetrics } from './workflow.ts';
 
 const State = z.record(text, z.unknown());
@@ -22,6 +22,8 @@ export const WORKFLOW_SIGNALS = {
       input: z.unknown(),
       limits: WorkflowLimits.extend({ timeoutMs: ms }),
       project: text.nullable(),
+      /** Of the token that started it. */
+      limit: Limit.optional(),
       /** The definition as data; null when it holds functions, which no other process knows. */
       source: StoredWorkflow.nullable(),
       bodyDigest: text,

@@ -1,145 +1,141 @@
+import type { ErrorCode } from '../contract/errors.ts';
 import { fieldsOf } from '../contract/input-check.ts';
 import type { Operation } from '../contract/operation.ts';
-import type { Caller } from './caller.ts';
+import type { CallerLimit, ScopeRule } from '../contract/scope.ts';
 import { AppError } from './errors.ts';
 
-/** Operations that show nothing of any agent, or whose every message is checked by itself (`socket`). */
-const NEUTRAL = new Set([
-  ...['daemonHealth', 'daemonOpenapi', 'whoami', 'listAgents', 'runtimeConfig', 'hookSynthesisConfig'],
-  ...['health', 'healthLive', 'healthReady', 'info', 'runtimeOpenapi', 'listProviders', 'providerStatus', 'listModels'],
-  ...['listMachines', 'machineGraph', 'machineMermaid', 'listRuntimeAgents', 'socket'],
-]);
-/** Fields that say on whose behalf a call is made; the first one an operation knows is filled in. */
-const AGENT_FIELDS = ['agentId', 'agent', 'fromAgentId', 'agent_id', 'from_agent_id'];
-/** Fields that name a session of the runtime. */
-const ID_FIELDS = ['session', 'sessionId', 'parentId', 'parent', 'resume', 'with'];
-/** Fields that name a session by the key of its harness. Whom a message goes to is not among them: that may be anybody. */
-const KEY_FIELDS = ['sessionKey', 'session_key', 'sessionId', 'key', 'parentSessionKey', 'fromSessionKey', 'from_session_key'];
-
-/** Operations on a memory of any project, whose session key says no more than which agent asks: it limits them to nothing. */
-const OF_ANY_PROJECT = new Set([
-  ...['getMemory', 'memoryHistory', 'patchMemory', 'modifyMemory', 'deleteMemory', 'recoverMemory'],
-  ...['memoryTimeline', 'similarMemories'],
-]);
-
-/** Operations that read what the sessions of one agent left under a key: whoever lives under it now has no part in it. */
-const OF_OWN_LINE = new Set(['getTranscript', 'getContinuity', 'searchTranscripts', 'listSummaries']);
-
-/** Flags that widen an operation to all agents and projects, whichever its other fields name. */
-const WIDENING_FIELDS = ['all'];
-/** What a flag may be given as so that it certainly says no; see `flag` of the contract. */
+/** Values of a flag that certainly mean no; see `flag` of the contract. */
 const NO = /^(?:false|0|no|off|n|disabled)$/i;
 
-/** What a session belongs to. */
+/** A part an agent and a project have in what a name stands for. */
 export interface Owner {
-  readonly agent: string;
+  /** Null for what belongs to no single agent, such as a workflow run. */
+  readonly agent: string | null;
   readonly project: string | null;
+  /** False for what an ended session left behind: each agent has a line of its own there, whoever uses the key now. */
+  readonly isLive: boolean;
 }
 
-/** Undefined for a session nobody knows. */
-export type OwnerOf = (kind: 'id' | 'key', session: string) => Promise<Owner | undefined>;
+export type OwnedKind = 'session' | 'workflow' | 'key';
 
-export function isScoped(caller: Caller | undefined): caller is Caller {
-  return caller !== undefined && (caller.agent !== undefined || caller.project !== undefined);
+/** All that is known to own a session or a workflow run; empty for one that is unknown. */
+export type OwnersOf = (kind: OwnedKind, name: string) => Promise<readonly Owner[]>;
+
+export function isScoped(limit: CallerLimit | undefined): limit is CallerLimit {
+  return limit !== undefined && (limit.agent !== undefined || limit.project !== undefined);
+}
+
+/** The limit alone, undefined where there is none: what travels with the work a caller causes. */
+export function limitOf(caller: CallerLimit | undefined): CallerLimit | undefined {
+  if (!isScoped(caller)) return undefined;
+  const { agent, project } = caller;
+  return { ...(agent === undefined ? {} : { agent }), ...(project === undefined ? {} : { project }) };
 }
 
 /**
- * Hold an input, not yet validated, to the agent and the project of a token: what is named must be these, what is left out becomes these.
- * An operation that names neither is refused: it would go over all of them.
+ * Both limits at once.
+ *
+ * @throws AppError `forbidden` when they exclude each other: nothing is within both
+ */
+export function bothLimits(a: CallerLimit | undefined, b: CallerLimit | undefined): CallerLimit | undefined {
+  for (const what of ['agent', 'project'] as const) {
+    const [first, second] = [a?.[what], b?.[what]];
+    if (first !== undefined && second !== undefined && first !== second) throw outside(what, first, second);
+  }
+  return limitOf({ agent: a?.agent ?? b?.agent, project: a?.project ?? b?.project });
+}
+
+/**
+ * Hold an input, not yet validated, to a limit: what is named must be within it, what is left out is filled in.
  *
  * @param input  is changed
  * @throws AppError `forbidden`
  */
-export function narrowInput(operation: Operation, caller: Caller, input: Record<string, unknown>): void {
-  if (NEUTRAL.has(operation.id)) return;
+export function narrowInput(operation: Operation, limit: CallerLimit, input: Record<string, unknown>): void {
   const { names } = fieldsOf(operation.input);
-  for (const field of WIDENING_FIELDS) {
+  for (const field of operation.scope.widening ?? []) {
     const value = input[field];
     if (!names.has(field) || value === undefined || NO.test(String(value))) continue;
-    const detail = `the token is for the ${limitOf(caller)}, and ${field} goes over all of them; leave it out, or use a token without that limit`;
+    const detail = `the token is for the ${nameOf(limit)}, and ${field} goes over all of them; leave it out, or use a token without that limit`;
     throw new AppError('forbidden', { detail });
   }
-  const own = operation.path.startsWith('/api/agents/:name') ? ['name'] : [];
-  narrow(operation, { what: 'agent', allowed: caller.agent, fields: [...own, ...AGENT_FIELDS] }, names, input);
-  narrow(operation, { what: 'project', allowed: caller.project, fields: ['project'] }, names, input);
-  if (caller.agent === undefined) return;
-  for (const field of KEY_FIELDS) {
+  if (limit.agent !== undefined) narrow(operation, 'agent', limit.agent, input);
+  if (limit.project !== undefined) narrow(operation, 'project', limit.project, input);
+  if (limit.agent === undefined) return;
+  for (const field of operation.scope.keys ?? []) {
     const named = /^(?:session:)?agent:([^:]+):./.exec(textOf(input[field]) ?? '')?.[1];
-    if (named !== undefined && named !== caller.agent) throw outside('agent', caller.agent, named);
+    if (named !== undefined && named !== limit.agent) throw outside('agent', limit.agent, named);
   }
 }
 
-interface Dimension {
-  readonly what: 'agent' | 'project';
-  readonly allowed: string | undefined;
-  readonly fields: readonly string[];
-}
+type Dimension = 'agent' | 'project';
 
-function narrow(
-  operation: Operation,
-  { what, allowed, fields }: Dimension,
-  names: ReadonlySet<string>,
-  input: Record<string, unknown>,
-): void {
-  if (allowed === undefined) return;
-  const known = fields.filter((field) => names.has(field));
-  // How clients say that they name none; see AskingAgent of the contract.
-  for (const field of known) if (input[field] === '' || input[field] === null) delete input[field];
-  for (const field of fields) {
-    if (input[field] !== undefined && input[field] !== allowed) throw outside(what, allowed, String(input[field]));
-  }
-  const [main] = known;
-  if (main !== undefined) {
-    if (!known.some((field) => input[field] !== undefined)) input[main] = allowed;
-  } else if (OF_ANY_PROJECT.has(operation.id) || sessionsOf(operation, input).length === 0) {
+function narrow(operation: Operation, what: Dimension, allowed: string, input: Record<string, unknown>): void {
+  const rule: ScopeRule = operation.scope[what];
+  if (rule === 'neutral' || rule === 'handler') return;
+  if (rule === 'refused' || (rule === 'owner' && namedIn(operation, input).length === 0)) {
     const detail = `the token is for the ${what} ${allowed}, and ${operation.id} is not limited to one; use a token without that limit`;
     throw new AppError('forbidden', { detail });
   }
+  if (rule === 'owner') return;
+  // How clients say that they name none; see AskingAgent of the contract.
+  for (const field of rule) if (input[field] === '' || input[field] === null) delete input[field];
+  for (const field of rule) {
+    if (input[field] !== undefined && input[field] !== allowed) throw outside(what, allowed, String(input[field]));
+  }
+  const [main] = rule;
+  if (main !== undefined && !rule.some((field) => input[field] !== undefined)) input[main] = allowed;
 }
 
 /**
- * Every session an input names must belong to the agent and the project of the token.
+ * Every session and workflow run an input names must be within the limit; an unknown one is none of the caller's.
  *
- * @throws AppError `forbidden`
+ * @throws AppError `forbidden`, `session_not_found`, `workflow_not_found`
  */
 export async function requireOwner(
   operation: Operation,
-  caller: Caller,
+  limit: CallerLimit,
   input: Readonly<Record<string, unknown>>,
-  ownerOf: OwnerOf,
+  ownersOf: OwnersOf,
 ): Promise<void> {
-  if (NEUTRAL.has(operation.id)) return;
-  if (OF_OWN_LINE.has(operation.id) && caller.project === undefined && input.agentId === caller.agent) return;
-  for (const { kind, session } of sessionsOf(operation, input)) {
-    const owner = await ownerOf(kind, session);
-    if (owner === undefined) continue;
-    if (caller.agent !== undefined && owner.agent !== caller.agent) throw outside('agent', caller.agent, owner.agent);
-    if (caller.project !== undefined && owner.project !== caller.project)
-      throw outside('project', caller.project, owner.project ?? 'no project');
+  for (const { kind, name } of namedIn(operation, input)) {
+    const owners = await ownersOf(kind, name);
+    if (owners.length === 0 && !(kind === 'key' && operation.scope.unusedKeys === 'free')) throw unknown(kind, name);
+    for (const owner of owners) requireWithin(limit, owner);
   }
 }
 
-interface NamedSession {
-  readonly kind: 'id' | 'key';
-  readonly session: string;
+/** @throws AppError `forbidden` for what another agent or project owns, or nobody in particular */
+export function requireWithin(limit: CallerLimit, owner: Owner): void {
+  if (limit.agent !== undefined && owner.isLive && owner.agent !== limit.agent)
+    throw outside('agent', limit.agent, owner.agent ?? 'all agents');
+  if (limit.project !== undefined && owner.project !== limit.project)
+    throw outside('project', limit.project, owner.project ?? 'no project');
 }
 
-function sessionsOf(operation: Operation, input: Readonly<Record<string, unknown>>): NamedSession[] {
-  const isDaemon = operation.path.startsWith('/api/');
-  const ids = isDaemon ? [] : [...(operation.path.startsWith('/session/:id') ? ['id'] : []), ...ID_FIELDS];
-  const keys = isDaemon ? KEY_FIELDS : ['sessionKey'];
+function namedIn({ scope, input: schema }: Operation, input: Readonly<Record<string, unknown>>): { kind: OwnedKind; name: string }[] {
   // A field the operation does not know would be dropped, and must not count as one that limits it.
-  const { names } = fieldsOf(operation.input);
-  const named = (kind: NamedSession['kind'], fields: readonly string[]): NamedSession[] =>
+  const { names } = fieldsOf(schema);
+  const named = (kind: OwnedKind, fields: readonly string[] = []) =>
     fields.flatMap((field) => {
-      if (!names.has(field)) return [];
-      const session = textOf(input[field]);
-      return session === undefined ? [] : [{ kind, session }];
+      const name = names.has(field) ? textOf(input[field]) : undefined;
+      return name === undefined ? [] : [{ kind, name }];
     });
-  return [...named('id', ids), ...named('key', keys)];
+  return [...named('session', scope.sessions), ...named('workflow', scope.workflows), ...named('key', scope.keys)];
 }
 
-function limitOf({ agent, project }: Caller): string {
+const UNKNOWN: Readonly<Record<OwnedKind, ErrorCode>> = {
+  session: 'session_not_found',
+  workflow: 'workflow_not_found',
+  key: 'session_not_found',
+};
+
+function unknown(kind: OwnedKind, name: string): AppError {
+  const what = kind === 'workflow' ? 'workflow' : 'session';
+  return new AppError(UNKNOWN[kind], { detail: `no ${what} ${JSON.stringify(name.slice(0, 128))} that this token may reach` });
+}
+
+function nameOf({ agent, project }: CallerLimit): string {
   return agent === undefined ? `project ${project}` : `agent ${agent}`;
 }
 
@@ -147,6 +143,6 @@ function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-function outside(what: 'agent' | 'project', allowed: string, named: string): AppError {
+function outside(what: Dimension, allowed: string, named: string): AppError {
   return new AppError('forbidden', { detail: `the token is for the ${what} ${allowed}, not for ${JSON.stringify(named.slice(0, 128))}` });
 }

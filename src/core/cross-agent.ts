@@ -11,6 +11,8 @@ export const OFFERED_MAX = 50;
 export interface MessageReader {
   readonly agentId: string;
   readonly sessionKey?: string | undefined;
+  /** Only what its session was sent by name, or sent: what goes to an agent as a whole, or to all, is not for a caller of one project. */
+  readonly isDirect?: boolean | undefined;
 }
 
 export interface PresenceDraft {
@@ -77,6 +79,8 @@ export interface Listener {
   readonly turnKey?: string | undefined;
   /** Messages of earlier turns that did arrive; those that did not are told again. */
   readonly heard?: readonly string[] | undefined;
+  /** See MessageReader. */
+  readonly isDirect?: boolean | undefined;
 }
 
 /** A message at the moment it was stored, and whose it is. */

@@ -1,6 +1,7 @@
 import type { SessionClaim } from '../contract/daemon.ts';
 import { DEFAULT_AGENT } from '../contract/ids.ts';
 import type { Memory, MemoryHistoryEntry, RecalledMemory, Scope } from '../contract/memory.ts';
+import type { CallerLimit } from '../contract/scope.ts';
 
 declare const madeByScopeOf: unique symbol;
 
@@ -10,18 +11,33 @@ export interface Reader {
   readonly agentId: string | null;
   /** Agents whose global memories it sees; undefined means all. Set by the store, from the policies of the roster. */
   readonly circle?: readonly string[] | undefined;
+  /** Memories of this project alone, and with `orNone` those that belong to none; undefined for those of all projects. */
+  readonly within?: ProjectLimit | undefined;
+  /** Changes memories of its own agent alone, whichever others it sees. */
+  readonly changesOwn?: boolean;
   /** Agents whose global memories recall counts apart, because some reader sees only some of them. */
   readonly apart?: readonly string[];
   readonly [madeByScopeOf]: true;
 }
 
+export interface ProjectLimit {
+  readonly project: string;
+  readonly orNone: boolean;
+}
+
 /**
  * An agent sees global memories and its own private ones; without an agent, global ones only.
  *
+ * @param limit   of the caller: only memories of its project are seen, and only those of its agent changed
+ * @param orNone  memories without a project are seen under a limit as well, as hooks do
  * @source spec/multi-agent, "buildAgentScopeClause"
  */
-export function scopeOf(agentId: string | null | undefined): Reader {
-  return { agentId: agentId ?? null } as Reader;
+export function scopeOf(agentId: string | null | undefined, limit: CallerLimit = {}, orNone = false): Reader {
+  return {
+    agentId: agentId ?? null,
+    ...(limit.project === undefined ? {} : { within: { project: limit.project, orNone } }),
+    ...(limit.agent === undefined ? {} : { changesOwn: true }),
+  } as Reader;
 }
 
 /** The agent that owns what a reader writes. */
@@ -47,6 +63,10 @@ export interface MemoryDraft {
   readonly createdAtMs?: number;
   /** Id of the memory this one takes the place of; the caller has seen to it that the writer may see that one. */
   readonly supersedes?: string;
+  /** The only project whose memories the writer may learn of: what is known already in another one is refused, not answered. */
+  readonly withinProject?: string | undefined;
+  /** The writer changes memories of its own agent alone. */
+  readonly changesOwn?: boolean | undefined;
   readonly actor?: Actor;
 }
 
@@ -64,6 +84,8 @@ export interface MemoryFilter {
   readonly project?: string;
   /** This project, memories without one, and preferences of any. */
   readonly aroundProject?: string;
+  /** What the reader is limited to; the scope of every statement says the same. */
+  readonly within?: ProjectLimit;
   readonly type?: string;
   /** Narrows what the reader may see to one scope; never widens it. */
   readonly scope?: Exclude<Scope, 'archived'>;
@@ -242,7 +264,7 @@ export interface ClaimStore {
   /** All live claims of a key, the one heard of last first: several when several agents use it. */
   under(key: string): Promise<SessionClaim[]>;
   /** Newest first. */
-  list(agentId?: string): Promise<SessionClaim[]>;
+  list(agentId?: string, project?: string): Promise<SessionClaim[]>;
   /** With a holder, the claim stays while another holder is left; without one, it goes with all of them. Releasing what nobody holds is fine. */
   release(key: string, options?: ReleaseOptions): Promise<void>;
   /** Of one agent, or of all that use the key. Undefined when there is no live claim. */
@@ -314,6 +336,8 @@ export interface SessionStore {
   resume(line: SessionLine, resume: boolean): Promise<Checkpoint | undefined>;
   /** Keeps with the line, beyond its end, which session began it. */
   noteParent(line: SessionLine, parent: { key?: string; harnessAgentId?: string }): Promise<void>;
+  /** The line belongs to this project, unless it is known to belong to another one. */
+  noteProject(line: SessionLine, project: string): Promise<void>;
   /** Where an earlier session of the line worked. */
   projectOf(line: SessionLine): Promise<string | undefined>;
   /** One prompt's hits; answers the number of the turn. Counts up `access_count` of the injected ones. Ratings that follow are kept with the query's stems. */

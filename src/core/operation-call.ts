@@ -1,4 +1,5 @@
 import type { InputOf, Operation, OutputOf, ParsedInputOf } from '../contract/operation.ts';
+import type { CallerLimit } from '../contract/scope.ts';
 import type { Caller } from './caller.ts';
 
 /** What a handler may know of a request besides its validated input. */
@@ -40,6 +41,8 @@ export interface CallOptions {
   /** Deadline of the call in ms; a transport has its own default. */
   readonly timeoutMs?: number;
   readonly headers?: Readonly<Record<string, string>>;
+  /** On whose behalf it is made, where that is not everybody: the operation is held to it as to the token itself. */
+  readonly limit?: CallerLimit | undefined;
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Usage } from '../contract/provider.ts';
+import type { CallerLimit } from '../contract/scope.ts';
 
 /** What a session asks of a child session. */
 export interface SpawnWish {
@@ -6,6 +7,8 @@ export interface SpawnWish {
   readonly parent: string;
   /** Of the call; the same key is the same child. */
   readonly callKey: string;
+  /** Under which the call is made; the child is opened under it as well. */
+  readonly limit?: CallerLimit | undefined;
   readonly prompt: string;
   readonly agent?: string;
   readonly model?: string;

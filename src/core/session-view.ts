@@ -1,5 +1,6 @@
 import type { PayloadOf, SignalName } from '../contract/catalog.ts';
 import type { Usage } from '../contract/provider.ts';
+import type { CallerLimit } from '../contract/scope.ts';
 import type { PromptState, PromptStatus, Session, SessionState } from '../contract/session.ts';
 import type { Signal } from '../contract/signal.ts';
 
@@ -14,6 +15,8 @@ export interface PromptView extends PromptState {
   readonly log?: string;
   /** Signal its turn began with, when it joined one that was running. */
   readonly turnSeq?: number;
+  /** Of the token that sent it. */
+  readonly limit?: CallerLimit;
 }
 
 export interface ApprovalView {
@@ -29,6 +32,8 @@ export interface ApprovalView {
 export interface SessionView {
   session: Session;
   bodyDigest: string | null;
+  /** Of the token that opened the session. */
+  limit?: CallerLimit;
   machine: { id: string; version: string; digest: string };
   prompts: Map<string, PromptView>;
   approvals: Map<string, ApprovalView>;
@@ -120,6 +125,7 @@ const FOLDS: Folds = {
       endedAt: null,
       error: null,
       bodyDigest: payload.bodyDigest,
+      ...(payload.limit ? { limit: payload.limit } : {}),
     });
     if (view.session.title === '') view.session.title = titleOf(payload.content);
   },
@@ -255,6 +261,7 @@ function freshView(created: PayloadOf<'session:created'>, at: string): SessionVi
       endReason: null,
     },
     bodyDigest: created.bodyDigest ?? null,
+    ...(created.limit ? { limit: created.limit } : {}),
     machine: created.machine,
     prompts: new Map(),
     approvals: new Map(),

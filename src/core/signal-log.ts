@@ -88,6 +88,7 @@ export interface CardQuery {
   readonly agent?: string;
   readonly state?: string;
   readonly parent?: string;
+  readonly project?: string;
   /** Part of id, key, title or project, case-insensitive. */
   readonly search?: string;
   readonly open?: boolean;

@@ -1,4 +1,5 @@
 import type { Usage } from '../contract/provider.ts';
+import type { CallerLimit } from '../contract/scope.ts';
 import type { ToolClass } from '../contract/tool.ts';
 
 /**
@@ -10,6 +11,8 @@ export interface ToolContext {
   readonly sessionId: string;
   readonly agent: string;
   readonly project: string;
+  /** Of the tokens the call is made for: calls of the daemon are made under it. */
+  readonly limit?: CallerLimit | undefined;
   /** For tools outside this process; those inside use `daemon`. */
   readonly daemonUrl: string;
   /** Stable over a crash: an idempotent tool passes it on. */

@@ -1,3 +1,4 @@
+import type { CallerLimit } from '../contract/scope.ts';
 import type { Signal } from '../contract/signal.ts';
 import type { StoredWorkflow, WorkflowAgentRules, WorkflowLimits, WorkflowResult } from '../contract/workflow.ts';
 
@@ -43,6 +44,8 @@ export interface WorkflowStart {
   readonly id?: string;
   /** Who asks. */
   readonly client: string;
+  /** Of the token that asks. */
+  readonly limit?: CallerLimit | undefined;
 }
 
 /** A workflow under way, or over. */

@@ -25,6 +25,7 @@ export async function readerOf(
 ): Promise<MessageReader> {
   const sessionKey = named.sessionKey === undefined ? undefined : plainKey(named.sessionKey);
   const said = askingAgent(named, context);
-  if (said !== undefined || sessionKey === undefined) return { agentId: said ?? DEFAULT_AGENT, sessionKey };
-  return { agentId: (await presence.find(sessionKey))?.agentId ?? DEFAULT_AGENT, sessionKey };
+  const isDirect = context.caller?.project !== undefined;
+  if (said !== undefined || sessionKey === undefined) return { agentId: said ?? DEFAULT_AGENT, sessionKey, isDirect };
+  return { agentId: (await presence.find(sessionKey))?.agentId ?? DEFAULT_AGENT, sessionKey, isDirect };
 }

@@ -19,13 +19,13 @@ export type ShownMessage = Pick<CrossAgentMessage, 'id' | 'type' | 'fromAgentId'
  */
 export async function messagesFor(
   messages: Pick<MessageStore, 'unheard' | 'noteShown'>,
-  { line }: HookSession,
+  { line, reader }: HookSession,
   { turnKey, heardMessages }: HeardInput,
   charsMax: number,
   signal: AbortSignal,
 ): Promise<{ text: string; shown: ShownMessage[] }> {
   if (!line) return { text: '', shown: [] };
-  const listener = { ...line, turnKey, heard: heardMessages };
+  const listener = { ...line, turnKey, heard: heardMessages, isDirect: reader.within !== undefined };
   const unheard = await messages.unheard(listener);
   if (unheard.length === 0 || signal.aborted) return { text: '', shown: [] };
   const { text, shown } = messageBlock(unheard, charsMax);

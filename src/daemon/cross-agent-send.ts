@@ -13,6 +13,7 @@ type Input = ParsedInputOf<(typeof crossAgentOperations)['sendAgentMessage']>;
 export async function sendMessage(deps: PeerDeps, input: Input, context: RequestContext): Promise<{ message: CrossAgentMessage }> {
   const from = await readerOf(deps, { agentId: input.fromAgentId, sessionKey: input.fromSessionKey }, context);
   const sender = { content: input.content, type: input.type, fromAgentId: from.agentId, fromSessionKey: from.sessionKey };
+  await requireInProject(deps, input, context);
   const message = input.acp ? await relay(deps, { ...input.acp }, sender) : await deliver(deps, input, sender);
   deps.news.tell();
   if (message.deliveryPath === 'local') deps.news.sent(message);
@@ -30,6 +31,15 @@ export async function sendMessage(deps: PeerDeps, input: Input, context: Request
   };
   deps.log.info({ category: 'session', ...fields }, 'a message was sent between agents');
   return { message };
+}
+
+/** A token for one project reaches live sessions of that project, not agents as a whole, nor those of other servers. @throws AppError forbidden */
+async function requireInProject({ presence }: PeerDeps, { toSessionKey, acp }: Input, { caller }: RequestContext): Promise<void> {
+  if (caller?.project === undefined) return;
+  const target = toSessionKey === undefined || acp ? undefined : await presence.find(plainKey(toSessionKey));
+  if (target?.project === caller.project) return;
+  const detail = `the token is for the project ${caller.project}; name a live session of it in toSessionKey`;
+  throw new AppError('forbidden', { detail, errors: [{ pointer: '/toSessionKey', detail }] });
 }
 
 type Sender = Pick<AgentMessageDraft, 'content' | 'type' | 'fromAgentId' | 'fromSessionKey'>;

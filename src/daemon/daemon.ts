@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import type { AuthMode } from '../contract/auth-config.ts';
 import { embeddingOf } from '../contract/config.ts';
-import type { Presence } from '../contract/cross-agent.ts';
 import type { DaemonOperations } from '../contract/daemon.ts';
 import { followPolicies } from '../core/agent-policy.ts';
+import type { Owner } from '../core/caller-scope.ts';
 import type { Clock } from '../core/clock.ts';
 import type { SentMessage } from '../core/cross-agent.ts';
 import type { Embedder } from '../core/embedder.ts';
@@ -57,8 +57,8 @@ export interface Daemon {
   };
   /** The configuration in force, which follows the file once background work has begun. */
   readonly live: LiveConfig;
-  /** The live session of a key, also one that only announced itself. */
-  presenceOf(key: string): Promise<Presence | undefined>;
+  /** Who owns the sessions of a key, live ones and what ended ones left. */
+  ownersOfKey(key: string): Promise<readonly Owner[]>;
   /** Tells of each message between agents when it is stored; one listener. */
   onMessage(listener: (sent: SentMessage) => void): void;
   /** Tells of each bypass that is switched by its own operation, and waits for the one listener, which must not reject. */
@@ -120,7 +120,7 @@ export function openDaemon(options: DaemonOptions): Daemon {
     handlers,
     streams: streamsOf(logs, peers),
     live,
-    presenceOf: (key) => stores.presence.find(plainKey(key)),
+    ownersOfKey: (key) => stores.keyOwners(plainKey(key)),
     onMessage: (listener) => peers.news.onSent(listener),
     onBypass: (listener) => {
       bypassTold = listener;

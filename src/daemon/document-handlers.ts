@@ -29,7 +29,7 @@ export function createDocumentHandlers({ documents }: DocumentDeps): Handlers<ty
       return { documents: listed, count: listed.length };
     },
     forgetDocument: async (input, context) => {
-      const reader = scopeOf(agentOf(input.agentId, context));
+      const reader = scopeOf(agentOf(input.agentId, context), context.caller);
       const name = { agentId: ownerOf(reader), source: input.source };
       const forgotten = await documents.forget(name, noteOf(reader, input.reason, context));
       if (forgotten) return { source: input.source, ...forgotten, success: true };
@@ -41,7 +41,7 @@ export function createDocumentHandlers({ documents }: DocumentDeps): Handlers<ty
 
 /** All pieces become findable or none: what a call or a process that ends in between leaves is the text of before. */
 async function ingest(documents: DocumentStore, input: Ingest, context: RequestContext) {
-  const reader = scopeOf(agentOf(input.agentId, context));
+  const reader = scopeOf(agentOf(input.agentId, context), context.caller);
   const name = { agentId: ownerOf(reader), source: input.source };
   const { title, chunks } = cutDocument(input.content, input.format, input.title);
   const draft = draftOf(reader, input, context);

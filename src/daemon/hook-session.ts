@@ -4,7 +4,7 @@ import { AgentName, DEFAULT_AGENT } from '../contract/ids.ts';
 import type { OutputOf, ParsedInputOf } from '../contract/operation.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { ClaimStore, Reader, RuntimePath, SessionLine } from '../core/memory-store.ts';
+import type { ClaimStore, Reader, RuntimePath, SessionLine, SessionStore } from '../core/memory-store.ts';
 import { claimOf, ownerOf, scopeOf } from '../core/memory-store.ts';
 import type { Handler, RequestContext } from '../core/operation-call.ts';
 import type { PeerNews } from './cross-agent-news.ts';
@@ -61,6 +61,13 @@ export function agentOfKey(key: string | undefined): string | undefined {
   return id !== undefined && AgentName.safeParse(id).success ? id : undefined;
 }
 
+interface HookBasics {
+  readonly claims: ClaimStore;
+  readonly sessions: Pick<SessionStore, 'noteProject'>;
+  readonly log: Logger;
+  readonly news: Pick<PeerNews, 'tell'>;
+}
+
 /**
  * A handler around one hook: settles who calls, takes or refreshes the claim, and stays silent when the session is bypassed
  * (`bypassed: true`) or the caller asks for no hooks (header `x-signet-no-hooks: 1`; the claim is then left alone).
@@ -69,7 +76,7 @@ export function agentOfKey(key: string | undefined): string | undefined {
  * @source spec/hooks, "Per-Session Bypass"
  */
 export function createHook<K extends HookId>(
-  { claims, log, news }: { readonly claims: ClaimStore; readonly log: Logger; readonly news: Pick<PeerNews, 'tell'> },
+  { claims, sessions, log, news }: HookBasics,
   hook: K,
   spec: HookSpec<K>,
 ): Handler<HookOperations[K]> {
@@ -77,7 +84,7 @@ export function createHook<K extends HookId>(
     const caller = input as HookCaller;
     const key = keyOf(caller);
     const noHooks = context.header('x-signet-no-hooks') === '1';
-    const settled = await settle(claims, { caller, context, noHooks, claim: spec.claim });
+    const settled = await settle({ claims, sessions }, { caller, context, noHooks, claim: spec.claim });
     const { session } = settled;
     // A claim that was just taken for the first time.
     if (settled.claim?.claimedAt === settled.claim?.lastSeenAt) news.tell();
@@ -117,7 +124,10 @@ interface Settled {
   readonly session: HookSession;
 }
 
-async function settle(claims: ClaimStore, { caller, context, noHooks, claim: mode }: Call): Promise<Settled> {
+async function settle(
+  { claims, sessions }: Pick<HookBasics, 'claims' | 'sessions'>,
+  { caller, context, noHooks, claim: mode }: Call,
+): Promise<Settled> {
   const key = keyOf(caller);
   const hooked = key !== undefined && !noHooks && mode !== 'end';
   const named = caller.agentId ?? agentOfKey(key);
@@ -135,8 +145,10 @@ async function settle(claims: ClaimStore, { caller, context, noHooks, claim: mod
   const parentKey = takes ? await parentOf(claims, key, caller) : undefined;
   const request = { key: key ?? '', runtimePath, harness, agentId: agentId ?? DEFAULT_AGENT, project, holder, parentKey, harnessAgentId };
   const claim = takes ? await claims.take(request, { restart: mode === 'renew' }) : held;
-  const reader = scopeOf(agentId);
+  const reader = scopeOf(agentId, context.caller, true);
   const line = key === undefined ? undefined : { agentId: ownerOf(reader), sessionKey: key };
+  // So that it stays reachable for a caller of this project when no claim says whose it is any more.
+  if (line && reader.within && takes) await sessions.noteProject(line, reader.within.project);
   return { claim, others, session: { key, reader, project: project ?? claim?.project ?? undefined, line, parentKey } };
 }
 
@@ -180,6 +192,11 @@ export function agentOf(agentId: string | undefined, context: RequestContext): s
   const named = agentId ?? (context.header('x-signet-agent-id') || undefined);
   if (named === undefined || AgentName.safeParse(named).success) return named;
   throw new AppError('invalid_request', { detail: `x-signet-agent-id: ${JSON.stringify(named)} is no agent name` });
+}
+
+/** Whose memories a call may see and change: its agent, within the limit of its caller. @throws AppError invalid_request */
+export function readerFor(asking: Asking, context: RequestContext): Reader {
+  return scopeOf(askingAgent(asking, context), context.caller);
 }
 
 interface Asking {

@@ -61,7 +61,7 @@ export function createSessionHooks(deps: HookDeps): SessionHooks {
 async function startSession(deps: HookDeps, session: HookSession, input: HookInput<'hookSessionStart'>) {
   const { includeRecentContext, recallLimit, recencyBias, candidatePoolLimit } = deps.config.hooks.sessionStart;
   const agentId = ownerOf(session.reader);
-  const identity = loadIdentity(deps, agentId);
+  const identity = identityFor(deps, session, agentId);
   for (const warning of identity.warnings) deps.log.warn({ agent: agentId, warning }, 'an identity file is damaged');
   const checkpoint = session.line && (await deps.sessions.resume(session.line, input.resume ?? false));
   const prompts = session.line && (await deps.lineage.checkpoint(session.line));
@@ -99,6 +99,14 @@ async function startSession(deps: HookDeps, session: HookSession, input: HookInp
     context: inject,
     ...keyFields(session.key),
   };
+}
+
+/** MEMORY.md is made of what is remembered of all projects: a caller of one of them begins without it. */
+function identityFor(deps: HookDeps, { reader }: HookSession, agentId: string): Identity {
+  const identity = loadIdentity(deps, agentId);
+  if (reader.within === undefined) return identity;
+  const { 'MEMORY.md': _, ...files } = identity.files;
+  return { ...identity, files };
 }
 
 interface InjectParts {

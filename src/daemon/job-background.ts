@@ -2,11 +2,10 @@ import type { jobOperations } from '../contract/jobs.ts';
 import type { synthesisOperations } from '../contract/synthesis.ts';
 import type { transcriptOperations } from '../contract/transcript.ts';
 import type { Handlers } from '../core/operation-call.ts';
-import type { JobDeps } from './job-deps.ts';
 import { createJobHandlers } from './job-handlers.ts';
 import { createJobWorker } from './job-worker.ts';
 import { createSynthesisHandlers } from './synthesis-handlers.ts';
-import { createTranscriptHandlers } from './transcript-handlers.ts';
+import { createTranscriptHandlers, type TranscriptDeps } from './transcript-handlers.ts';
 import { createLineage, type Lineage } from './transcript-lineage.ts';
 
 type Operations = typeof jobOperations & typeof synthesisOperations & typeof transcriptOperations;
@@ -19,7 +18,7 @@ export interface Background {
   stop(): Promise<void>;
 }
 
-export function createBackground(deps: JobDeps): Background {
+export function createBackground(deps: TranscriptDeps): Background {
   const worker = createJobWorker(deps);
   return {
     lineage: createLineage(deps, worker.wake),

@@ -5,7 +5,7 @@ import { AppError } from '../core/errors.ts';
 import { type MemoryChange, type MemoryStore, type Reader, scopeOf } from '../core/memory-store.ts';
 import { tagList } from '../core/memory-type.ts';
 import type { Handlers, RequestContext } from '../core/operation-call.ts';
-import { askingAgent } from './hook-session.ts';
+import { askingAgent, readerFor } from './hook-session.ts';
 import { actorOf, noteOf, refuseForceOfPipeline } from './memory-actor.ts';
 import { forgetMemories } from './memory-forget.ts';
 import { IMPORTANCE_DEFAULT, memoryDraft, recallQuery, requireSuperseded } from './memory-input.ts';
@@ -28,35 +28,35 @@ export function createMemoryHandlers(deps: RememberDeps): Handlers<typeof memory
   return {
     remember: (input, context) => rememberMemory(deps, input, context),
     recall: async (input, context) => {
-      const reader = scopeOf(askingAgent(input, context));
+      const reader = readerFor(input, context);
       const { results, method, degraded, strong } = await memories.recall(reader, recallQuery(input, { project: input.project }));
       return { results, count: results.length, query: input.query, method, ...(degraded ? { degraded } : {}), strong };
     },
     getMemory: async (input, context) => {
-      const reader = scopeOf(askingAgent(input, context));
+      const reader = readerFor(input, context);
       const memory = await memories.get(reader, input.id);
       if (!memory) throw new AppError('memory_not_found', { detail: `no memory ${input.id} that this caller may see` });
       return { ...memory, history: await memories.history(reader, input.id) };
     },
     patchMemory: async (input, context) => {
-      const reader = scopeOf(askingAgent(input, context));
+      const reader = readerFor(input, context);
       return { ...(await memories.change(reader, input.id, changeOf(input), noteOf(input, context))), success: true };
     },
     deleteMemory: async (input, context) => {
-      const reader = scopeOf(askingAgent(input, context));
+      const reader = readerFor(input, context);
       refuseForceOfPipeline(input.force, context);
       const note = { ...noteOf(input, context), force: input.force };
       return { ...(await memories.forget(reader, input.id, note)), success: true };
     },
-    modifyMemory: (input, context) => modify(memories, scopeOf(askingAgent(input, context)), input, context),
-    forgetMemory: (input, context) => forgetMemories(memories, scopeOf(askingAgent(input, context)), input, context),
+    modifyMemory: (input, context) => modify(memories, readerFor(input, context), input, context),
+    forgetMemory: (input, context) => forgetMemories(memories, readerFor(input, context), input, context),
   };
 }
 
 /** Also behind the older name of the route. @throws AppError memory_not_found when the memory to be superseded is not there for the caller */
 export async function rememberMemory({ memories, warnOf }: RememberDeps, input: Input<'remember'>, context: RequestContext) {
   const agentId = askingAgent(input, context);
-  const reader = scopeOf(agentId);
+  const reader = scopeOf(agentId, context.caller);
   const draft = memoryDraft(reader, input, {
     who: input.who ?? WHO_DEFAULT,
     sourceType: input.sourceType ?? 'manual',

@@ -44,12 +44,21 @@ export function memoryDraft(reader: Reader, fields: WriteFields, context: WriteC
     idempotencyKey: fields.idempotencyKey || null,
     createdAtMs: fields.createdAt === undefined ? undefined : Date.parse(fields.createdAt),
     supersedes: fields.supersedes,
+    withinProject: reader.within?.project,
+    changesOwn: reader.changesOwn,
   };
 }
 
 /** @throws AppError memory_not_found when a draft wants to take the place of a memory that its writer may not see */
 export async function requireSuperseded(memories: MemoryStore, reader: Reader, id: string | undefined): Promise<void> {
-  if (id === undefined || (await memories.get(reader, id))) return;
+  if (id === undefined) return;
+  const older = await memories.get(reader, id);
+  // To take its place is to change how others find it.
+  if (older && reader.changesOwn && older.agentId !== reader.agentId) {
+    const detail = `supersedes names ${id}, which belongs to the agent ${older.agentId}; the token is for the agent ${reader.agentId}`;
+    throw new AppError('forbidden', { detail, errors: [{ pointer: '/supersedes', detail }] });
+  }
+  if (older) return;
   const detail = `supersedes names ${id}: no memory of this id that this caller may see`;
   throw new AppError('memory_not_found', { detail, errors: [{ pointer: '/supersedes', detail }] });
 }

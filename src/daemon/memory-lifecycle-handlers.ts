@@ -2,11 +2,11 @@ import { QUERY_CHARS_MAX, RECALL_LIMIT } from '../contract/memory.ts';
 import { type memoryLifecycleOperations, RETENTION_DAYS } from '../contract/memory-lifecycle.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
-import { type MemoryStore, ownerOf, type SessionStore, scopeOf } from '../core/memory-store.ts';
+import { type MemoryStore, ownerOf, type SessionStore } from '../core/memory-store.ts';
 import type { MemoryTransfer } from '../core/memory-transfer.ts';
 import { tagList } from '../core/memory-type.ts';
 import type { Handlers } from '../core/operation-call.ts';
-import { askingAgent, plainKey } from './hook-session.ts';
+import { plainKey, readerFor } from './hook-session.ts';
 import { noteOf } from './memory-actor.ts';
 import { type RememberDeps, rememberMemory } from './memory-handlers.ts';
 import { memoryFilter, recallQuery } from './memory-input.ts';
@@ -36,19 +36,19 @@ export function createMemoryLifecycleHandlers({
   return {
     saveMemory: (input, context) => rememberMemory({ memories, ...(warnOf ? { warnOf } : {}) }, input, context),
     memoryHistory: async (input, context) => {
-      const reader = scopeOf(askingAgent(input, context));
+      const reader = readerFor(input, context);
       if (!(await memories.get(reader, input.id)))
         throw new AppError('memory_not_found', { detail: `no memory ${input.id} that this caller may see` });
       const history = await memories.history(reader, input.id, input.limit);
       return { memoryId: input.id, count: history.length, history };
     },
     recoverMemory: async (input, context) => {
-      const recovered = await memories.recover(scopeOf(askingAgent(input, context)), input.id, noteOf(input, context));
+      const recovered = await memories.recover(readerFor(input, context), input.id, noteOf(input, context));
       return { ...recovered, success: true, retentionDays: RETENTION_DAYS };
     },
     memoryFeedback: async (input, context) => {
       const sessionKey = plainKey(input.sessionKey || input.session_key || '');
-      const reader = scopeOf(askingAgent({ agentId: input.agentId, sessionKey }, context));
+      const reader = readerFor({ agentId: input.agentId, sessionKey }, context);
       const line = { agentId: ownerOf(reader), sessionKey };
       const recorded = await sessions.feedback(reader, line, input.feedback ?? input.ratings ?? {});
       return { ok: true, success: true, recorded };
@@ -56,7 +56,7 @@ export function createMemoryLifecycleHandlers({
     listMemories: async (input, context) => {
       const { limit, offset, forgotten } = input;
       const filter = memoryFilter(input, { project: input.project });
-      const page = await memories.list(scopeOf(askingAgent(input, context)), { filter, limit, offset, forgotten });
+      const page = await memories.list(readerFor(input, context), { filter, limit, offset, forgotten });
       const next = offset + page.memories.length;
       const stats = { total: page.total, withEmbeddings: page.embedded, critical: page.critical };
       return { memories: page.memories, total: page.total, next: next < page.total && page.memories.length > 0 ? next : null, stats };
@@ -64,7 +64,7 @@ export function createMemoryLifecycleHandlers({
     ...createSearchHandlers(memories),
     ...createLookHandlers(memories, clock),
     exportMemories: async (input, context) => {
-      const reader = input.all ? null : scopeOf(askingAgent(input, context));
+      const reader = input.all ? null : readerFor(input, context);
       const { records, next } = await transfer.exportPage(reader, input.after, input.limit);
       const header = input.after === 0 ? [{ format: 'signet-memories', version: 1 }] : [];
       const lines = [...header, ...records, next === undefined ? { end: true } : { next }];
@@ -82,7 +82,7 @@ type LookHandlers = Pick<Handlers<typeof memoryLifecycleOperations>, 'similarMem
 function createLookHandlers(memories: MemoryStore, clock: Clock): LookHandlers {
   return {
     similarMemories: async (input, context) => {
-      const reader = scopeOf(askingAgent(input, context));
+      const reader = readerFor(input, context);
       const memory = await memories.get(reader, input.id);
       if (!memory) throw new AppError('memory_not_found', { detail: `no memory ${input.id} that this caller may see` });
       const filter = memoryFilter({ type: input.type }, {});
@@ -101,7 +101,7 @@ function createLookHandlers(memories: MemoryStore, clock: Clock): LookHandlers {
       };
     },
     memoryTimeline: async (input, context) => {
-      const reader = scopeOf(askingAgent(input, context));
+      const reader = readerFor(input, context);
       const nowMs = clock.now();
       const todayMs = nowMs - (nowMs % DAY_MS);
       let untilMs: number | undefined;
@@ -123,13 +123,13 @@ function createSearchHandlers(memories: MemoryStore): SearchHandlers {
   return {
     searchMemories: async (input, context) => {
       const query = input.q ?? input.query ?? '';
-      const reader = scopeOf(askingAgent(input, context));
+      const reader = readerFor(input, context);
       const found = await memories.recall(reader, recallQuery({ ...input, query }, { project: input.project }));
       const { results, method, degraded, strong } = found;
       return { results, count: results.length, query, method, ...(degraded ? { degraded } : {}), strong };
     },
     searchMemoriesLegacy: async (input, context) => {
-      const reader = scopeOf(askingAgent(input, context));
+      const reader = readerFor(input, context);
       const project = { project: input.project };
       const filter = memoryFilter(input, project);
       if (input.distinct === 'who') return { values: await memories.authors(reader, filter) };

@@ -18,8 +18,8 @@ export function createSessionHandlers({
   const unknown = (key: string): AppError =>
     new AppError('session_not_found', { detail: `no live session ${JSON.stringify(key)}; sessions appear with their first hook` });
   return {
-    listClaims: async ({ agentId }) => {
-      const sessions = await claims.list(agentId);
+    listClaims: async ({ agentId }, { caller }) => {
+      const sessions = await claims.list(agentId, caller?.project);
       return { sessions, count: sessions.length };
     },
     getClaim: async ({ key }) => {

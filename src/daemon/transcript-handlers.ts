@@ -1,4 +1,6 @@
+import type { CallerLimit } from '../contract/scope.ts';
 import type { StoredTurn, transcriptOperations } from '../contract/transcript.ts';
+import { type Owner, requireWithin } from '../core/caller-scope.ts';
 import { isoTime } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
 import { ownerOf, type SessionLine, scopeOf } from '../core/memory-store.ts';
@@ -16,11 +18,16 @@ const RELEVANCE_MAX = 200;
 const SOURCE_TURNS_MAX = 20;
 const CHARS_PER_TOKEN = 4;
 
+export interface TranscriptDeps extends JobDeps {
+  readonly keyOwners: (key: string) => Promise<readonly Owner[]>;
+}
+
 /** Handlers of what sessions left behind. Each agent sees its own; without an agent those of `default`. */
-export function createTranscriptHandlers(deps: JobDeps): Handlers<typeof transcriptOperations> {
+export function createTranscriptHandlers(deps: TranscriptDeps): Handlers<typeof transcriptOperations> {
   return {
     getTranscript: async ({ key, agentId, after, limit }, context) => {
       const line = lineOf(key, agentId, context);
+      await requireLine(deps, line, context.caller);
       const known = await deps.transcripts.line(line);
       if (!known) {
         const detail = `no turns are kept for session ${JSON.stringify(line.sessionKey)} of agent ${line.agentId}; they arrive when a session ends`;
@@ -42,7 +49,11 @@ export function createTranscriptHandlers(deps: JobDeps): Handlers<typeof transcr
       const results = hits.map((hit) => ({ ...storedTurn(hit), sessionKey: hit.sessionKey, project: hit.project, score: hit.score }));
       return { results, count: results.length };
     },
-    getContinuity: ({ key, agentId }, context) => showContinuity(deps, lineOf(key, agentId, context)),
+    getContinuity: async ({ key, agentId }, context) => {
+      const line = lineOf(key, agentId, context);
+      await requireLine(deps, line, context.caller);
+      return showContinuity(deps, line);
+    },
     listSummaries: async ({ agentId, sessionKey, ...filter }, context) => {
       const owner = ownerOf(scopeOf(agentOf(agentId, context)));
       const key = sessionKey === undefined ? {} : { sessionKey: plainKey(sessionKey) };
@@ -59,16 +70,36 @@ export function createTranscriptHandlers(deps: JobDeps): Handlers<typeof transcr
       return { summaries, total };
     },
     memorySources: async ({ id, agentId }, context) => {
-      const reader = scopeOf(agentOf(agentId, context));
+      const reader = scopeOf(agentOf(agentId, context), context.caller);
       if (!(await deps.memories.get(reader, id))) {
         throw new AppError('memory_not_found', { detail: `no memory ${id} that this caller may see` });
       }
       // A memory may be seen by all; what was said around it is the business of the agent that said it.
       const owner = ownerOf(reader);
-      const sources = await deps.transcripts.sources(owner, id);
+      const sources = await sourcesWithin(deps, await deps.transcripts.sources(owner, id), owner, context.caller);
       return { id, sources: await Promise.all(sources.map((source) => withTurns(deps, owner, source))) };
     },
   };
+}
+
+/** A line of another project, or of none that is known, is not shown to a token for one project. @throws AppError forbidden, session_not_found */
+async function requireLine({ keyOwners }: TranscriptDeps, { agentId, sessionKey }: SessionLine, limit: CallerLimit = {}): Promise<void> {
+  if (limit.project === undefined) return;
+  const owners = (await keyOwners(sessionKey)).filter(({ agent }) => agent === agentId);
+  if (owners.length === 0)
+    throw new AppError('session_not_found', { detail: `no session ${JSON.stringify(sessionKey)} of agent ${agentId}` });
+  for (const owner of owners) requireWithin({ project: limit.project }, owner);
+}
+
+async function sourcesWithin<T extends { readonly sessionKey: string }>(
+  { transcripts }: TranscriptDeps,
+  sources: readonly T[],
+  agentId: string,
+  { project }: CallerLimit = {},
+): Promise<readonly T[]> {
+  if (project === undefined) return sources;
+  const projects = await Promise.all(sources.map(({ sessionKey }) => transcripts.line({ agentId, sessionKey })));
+  return sources.filter((_source, index) => projects[index]?.project === project);
 }
 
 async function showContinuity({ continuity }: JobDeps, line: SessionLine) {

@@ -3,8 +3,9 @@ import type { FastifyRequest } from 'fastify';
 import { fieldsOf } from '../contract/input-check.ts';
 import type { Operation, Role } from '../contract/operation.ts';
 import { type Caller, mayUse, requireRole } from '../core/caller.ts';
-import { isScoped, narrowInput, type OwnerOf, requireOwner } from '../core/caller-scope.ts';
+import { bothLimits, isScoped, narrowInput, type OwnersOf, requireOwner } from '../core/caller-scope.ts';
 import { AppError } from '../core/errors.ts';
+import { limitOfHeaders } from '../core/limit-headers.ts';
 import { isMarkedOwn, type Peer } from './peer.ts';
 
 /** How often open streams are looked over for tokens that have expired; unit: milliseconds. */
@@ -23,8 +24,8 @@ export interface AuthOptions {
   readonly trustLoopback?: boolean;
   /** How a caller of this machine without a token shows that it is the daemon's own user. Asked only for what executes or decides. */
   readonly proof?: LocalProof;
-  /** Whose session that is; for tokens that are limited to an agent or a project. */
-  readonly ownerOf?: OwnerOf;
+  /** Who owns a session or a workflow run; for callers that are limited to an agent or a project. */
+  readonly ownersOf?: OwnersOf;
   /** Is the token of this id still good? Asked while a stream is open. */
   readonly isValid?: (id: string) => boolean;
   /** Told when a token was revoked, until the returned function is called. */
@@ -67,12 +68,13 @@ export interface Authentication {
 export function createAuthentication(options: AuthOptions): Authentication {
   const callers = new WeakMap<FastifyRequest, Caller>();
   const watch = createStreamWatch(options);
+  const callerOf = (request: FastifyRequest): Caller | undefined => withLimit(callers.get(request), request);
   const scopedCaller = (request: FastifyRequest): Caller | undefined => {
-    const caller = callers.get(request);
+    const caller = callerOf(request);
     return isScoped(caller) ? caller : undefined;
   };
   const checkOwner = async (operation: Operation, caller: Caller, input: unknown): Promise<void> => {
-    if (options.ownerOf) await requireOwner(operation, caller, input as Record<string, unknown>, options.ownerOf);
+    if (options.ownersOf) await requireOwner(operation, caller, input as Record<string, unknown>, options.ownersOf);
   };
   const { proof } = options;
   const prove: Authentication['prove'] = (operation, request) => {
@@ -88,7 +90,7 @@ export function createAuthentication(options: AuthOptions): Authentication {
       callers.set(request, caller);
       requireRole(caller, operation);
     },
-    callerOf: (request) => callers.get(request),
+    callerOf,
     narrow(operation, request, input) {
       const caller = scopedCaller(request);
       if (!caller) return;
@@ -101,7 +103,7 @@ export function createAuthentication(options: AuthOptions): Authentication {
     },
     async admit(operation, request, input) {
       await prove(operation, request);
-      const caller = callers.get(request);
+      const caller = callerOf(request);
       if (!caller) return { ...input };
       requireRole(caller, operation);
       const narrowed = { ...input };
@@ -164,6 +166,13 @@ function findCaller(options: AuthOptions, operation: Pick<Operation, 'stream'>, 
   const how = operation.stream ? ', or ?token= on a stream' : '';
   const why = token === undefined ? 'this server asks for a token' : 'the token is not known, was revoked, or has expired';
   throw new AppError('unauthorized', { detail: `${why}; send a valid token by Authorization: Bearer${how}` });
+}
+
+/** A caller that works for a limited one says so, by headers that prove nothing and only take away. */
+function withLimit(caller: Caller | undefined, request: FastifyRequest): Caller | undefined {
+  const limit = limitOfHeaders(request.raw.headers);
+  if (!limit) return caller;
+  return { id: 'limited', role: 'admin', ...caller, ...bothLimits(caller, limit) };
 }
 
 function bearer(request: FastifyRequest): string | undefined {

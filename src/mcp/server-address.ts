@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { limitOf } from '../core/caller-scope.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import type { McpCaller } from './server-caller.ts';
 
@@ -22,7 +23,7 @@ export function callerOf(request: IncomingMessage, response: ServerResponse, { c
     harness: told('x-signet-harness', 'harness'),
     workspace: told('x-signet-workspace', 'workspace'),
     channel: told('x-signet-channel', 'channel'),
-    ...(admit ? { admit } : {}),
+    ...(admit ? { admit, limit: limitOf(caller) } : {}),
     trace: {
       ...(typeof requestId === 'string' ? { 'x-request-id': requestId } : {}),
       ...(typeof traceparent === 'string' ? { traceparent } : {}),

@@ -1,4 +1,5 @@
 import type { InputOf, Operation, OutputOf } from '../contract/operation.ts';
+import type { CallerLimit } from '../contract/scope.ts';
 import type { Call, RequestContext } from '../core/operation-call.ts';
 
 /** Deadline of one call of the daemon, in ms. @source spec/mcp-server, "Internals" */
@@ -14,6 +15,8 @@ export interface McpCaller {
   readonly trace?: Readonly<Record<string, string>>;
   /** Rights of its token; left out where nobody needs one, and where the daemon at the other end of the call asks by itself. */
   readonly admit?: RequestContext['admit'];
+  /** Of its token; see `admit`. */
+  readonly limit?: CallerLimit | undefined;
 }
 
 /** The way of one MCP request to the daemon. */
@@ -29,7 +32,7 @@ export function createDaemonCalls(call: Call, caller: McpCaller, signal: AbortSi
     ...caller,
     call: async <Op extends Operation>(operation: Op, input: InputOf<Op>, timeoutMs = TOOL_TIMEOUT_MS) => {
       const allowed = caller.admit ? await caller.admit(operation, input as Readonly<Record<string, unknown>>) : input;
-      return call(operation, allowed as InputOf<Op>, { headers, signal, timeoutMs });
+      return call(operation, allowed as InputOf<Op>, { headers, signal, timeoutMs, limit: caller.limit });
     },
   };
 }

@@ -111,7 +111,8 @@ function openStream(watch: ResourceWatch, caller: McpCaller, response: ServerRes
   const tell = (notice: Notice): void => {
     sse.frame(`event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', ...notice })}\n\n`);
   };
-  const unwatch = watch.add(caller, tell);
+  // MEMORY.md is made of all projects: a caller of one is not told that it changes.
+  const unwatch = caller.limit?.project === undefined ? watch.add(caller, tell) : () => undefined;
   const heartbeat = setInterval(() => sse.frame(HEARTBEAT), HEARTBEAT_MS).unref();
   const end = (): void => {
     clearInterval(heartbeat);

@@ -4,6 +4,7 @@ import type { ParsedInputOf } from '../contract/operation.ts';
 import type { Session } from '../contract/session.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
 import type { Signal } from '../contract/signal.ts';
+import { limitOf } from '../core/caller-scope.ts';
 import { newId } from '../core/clock.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
@@ -39,6 +40,7 @@ export async function forkSession(deps: RuntimeDeps, input: Input, context: Requ
   const choosesModel = input.provider !== undefined || input.model !== undefined;
   const chosen = choosesModel ? chooseModel(deps, { provider: input.provider ?? parent.provider, model: input.model }) : undefined;
   const { provider, model, context: window } = parent;
+  const limit = limitOf(context.caller);
   const host = await deps.supervisor.create(
     {
       session,
@@ -62,6 +64,7 @@ export async function forkSession(deps: RuntimeDeps, input: Input, context: Requ
       summary: folded.core.snapshot.context.summary,
       forkedFrom: { session: id, seq: folded.core.seq },
       seed: takeSeed(folded, { session, ...chosen }),
+      ...(limit ? { limit } : {}),
     },
     context.client,
     draft && [draft],

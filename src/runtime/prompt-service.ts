@@ -3,10 +3,12 @@ import type { PayloadOf } from '../contract/catalog.ts';
 import { ERRORS, type ErrorCode } from '../contract/errors.ts';
 import { PromptId } from '../contract/ids.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
+import type { CallerLimit } from '../contract/scope.ts';
 import type { PromptAnswer, PromptState } from '../contract/session.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
 import type { CauseRef } from '../contract/signal.ts';
 import type { OfferedTool } from '../contract/signal-spec.ts';
+import { limitOf } from '../core/caller-scope.ts';
 import { newId } from '../core/clock.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
@@ -43,7 +45,8 @@ export function createPromptService(deps: RuntimeDeps) {
       // A prompt that was taken is answered whatever the load; only new work is refused.
       if (!knownPrompt(host.view, asked)) {
         supervisor.admit();
-        await submit(deps, host, asked, input, { client: context.client, cause, traceparent: context.header('traceparent') });
+        const { client, caller } = context;
+        await submit(deps, host, asked, input, { client, cause, limit: limitOf(caller), traceparent: context.header('traceparent') });
       }
       if (detached && isRunning(host.view, promptId)) {
         context.reply.status(202);
@@ -58,7 +61,7 @@ export function createPromptService(deps: RuntimeDeps) {
 
     async getPrompt({ id, promptId }: Input<'getPrompt'>): Promise<PromptState & { answer: PromptAnswer | null }> {
       const prompt = find(await supervisor.view(id), promptId);
-      const { bodyDigest: _digest, log: _log, turnSeq: _turnSeq, ...state } = prompt;
+      const state = stateOf(prompt);
       return {
         ...state,
         answer: prompt.endSeq !== null && prompt.turn !== null ? await readAnswer(deps, id, prompt).catch(goneAnswer) : null,
@@ -76,8 +79,7 @@ export function createPromptService(deps: RuntimeDeps) {
         }
         return [{ name: 'prompt:cancelled', payload: { promptId, by: context.client }, client: context.client }];
       });
-      const { bodyDigest: _digest, log: _log, turnSeq: _turnSeq, ...state } = find(host.view, promptId);
-      return state;
+      return stateOf(find(host.view, promptId));
     },
   };
 }
@@ -141,12 +143,20 @@ function knownPrompt(view: SessionView, { promptId, bodyDigest }: Asked): Prompt
   return known;
 }
 
+/** On whose behalf a prompt comes. */
+interface Asker {
+  readonly client: string;
+  readonly cause: CauseRef | undefined;
+  readonly limit: CallerLimit | undefined;
+  readonly traceparent: string | undefined;
+}
+
 async function submit(
   deps: RuntimeDeps,
   host: SessionHost,
   asked: Asked,
   input: Omit<Input<'prompt'>, 'id' | 'async'>,
-  { client, cause, traceparent }: { client: string; cause: CauseRef | undefined; traceparent: string | undefined },
+  { client, cause, limit, traceparent }: Asker,
 ): Promise<void> {
   const { promptId, bodyDigest } = asked;
   const { session } = host.view;
@@ -174,6 +184,7 @@ async function submit(
       bodyDigest,
       ...(parseTraceparent(traceparent) ? { traceparent } : {}),
       ...(cause ? { cause } : {}),
+      ...(limit ? { limit } : {}),
     };
     return [{ name: 'prompt:received', payload, client }];
   });
@@ -211,6 +222,11 @@ function answeredOrOpen(prompt: PromptView | undefined): PromptView | undefined 
 function isRunning(view: SessionView, promptId: string): boolean {
   const status = view.prompts.get(promptId)?.status;
   return status !== undefined && RUNNING.has(status);
+}
+
+/** What clients are shown of it. */
+function stateOf({ bodyDigest: _digest, log: _log, turnSeq: _turnSeq, limit: _limit, ...state }: PromptView): PromptState {
+  return state;
 }
 
 function find(view: SessionView, promptId: string): PromptView {

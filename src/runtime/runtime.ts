@@ -2,8 +2,10 @@ import { createInProcessTransport } from '../client/in-process.ts';
 import type { RetentionConfig, RuntimeConfig } from '../contract/config.ts';
 import { daemonOperations } from '../contract/daemon.ts';
 import { type RuntimeOperations, runtimeOperations } from '../contract/runtime.ts';
+import type { Owner } from '../core/caller-scope.ts';
 import type { Clock } from '../core/clock.ts';
 import type { SentMessage } from '../core/cross-agent.ts';
+import { isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { BypassChange } from '../core/memory-store.ts';
 import type { Call, DaemonClient } from '../core/operation-call.ts';
@@ -35,6 +37,7 @@ import { createSpawnSession } from './spawn-service.ts';
 import { createStatusService, DAEMON_HEALTH_TIMEOUT_MS } from './status-service.ts';
 import { streamAll, streamSession } from './streams.ts';
 import { openSupervision } from './supervision.ts';
+import type { Supervisor } from './supervisor.ts';
 import { startTelemetry } from './telemetry.ts';
 import type { TelemetryOptions } from './telemetry-exporter.ts';
 import { WorkflowService } from './workflow/workflow-service.ts';
@@ -67,6 +70,8 @@ export interface Runtime {
   readonly operations: RuntimeOperations;
   readonly notes: DaemonNotes;
   readonly workflows: WorkflowRuns;
+  /** Who owns a session or a workflow run; empty for one that is unknown. */
+  ownersOf(kind: 'session' | 'workflow', id: string): Promise<readonly Owner[]>;
   /** A message between agents was stored: sessions in memory that it is for take it into their logs. */
   hear(sent: SentMessage): void;
   /** Takes in a bypass that the daemon was told of; settled once the sessions in memory show it. Never rejects. */
@@ -86,13 +91,7 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   const eventLoop = watchEventLoop();
   const supervision = openSupervision({ log, config, clock, logger, hub, random, eventLoop });
   const { supervisor, agentLimits, stuck } = supervision;
-  const metrics = createLazyMetrics(hub, {
-    countCards: () => log.countCards(),
-    alive: () => supervisor.alive,
-    quarantined: () => supervisor.quarantined,
-    stuck: () => stuck.count,
-    queued: () => [...supervisor.hosts()].reduce((sum, host) => sum + host.view.session.queue.length, 0),
-  });
+  const metrics = measure(hub, log, supervision);
   const deps: RuntimeDeps = { ...options, hub, supervisor, metrics, agentLimits, stuck };
   supervisor.useEffects(createRunEffect({ ...options, ...effectSlots(config, agentLimits), hub, random }));
   const telemetry = await startTelemetry(hub, options.telemetry ?? null, logger);
@@ -118,6 +117,7 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     },
     sockets: { socket: (_input, context, socket) => serveSocket(deps, handlers, context, socket) },
     workflows,
+    ownersOf: createOwnersOf(supervisor, workflows),
     hear: arrivals.hear,
     noteBypass: createBypassArrivals(deps),
     resume: async () => {
@@ -136,6 +136,30 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
       await notes.add('daemon:stop', { reason: 'signal', uptimeMs: clock.now() - info.startedAt });
       return outcome;
     },
+  };
+}
+
+function measure(hub: LiveHub, log: SignalLog, { supervisor, stuck }: ReturnType<typeof openSupervision>) {
+  return createLazyMetrics(hub, {
+    countCards: () => log.countCards(),
+    alive: () => supervisor.alive,
+    quarantined: () => supervisor.quarantined,
+    stuck: () => stuck.count,
+    queued: () => [...supervisor.hosts()].reduce((sum, host) => sum + host.view.session.queue.length, 0),
+  });
+}
+
+/** A workflow run has agents of its own choice, and so belongs to none. */
+function createOwnersOf(supervisor: Supervisor, workflows: WorkflowService): Runtime['ownersOf'] {
+  return async (kind, id) => {
+    try {
+      if (kind === 'workflow') return [{ agent: null, project: (await workflows.coreOf(id)).started.project ?? null, isLive: true }];
+      const { agent, project } = (await supervisor.view(id)).session;
+      return [{ agent, project, isLive: true }];
+    } catch (error) {
+      if (isAppError(error, 'session_not_found') || isAppError(error, 'workflow_not_found')) return [];
+      throw error;
+    }
   };
 }
 

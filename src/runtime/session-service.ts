@@ -5,6 +5,7 @@ import type { ParsedInputOf } from '../contract/operation.ts';
 import type { Session, SessionSummary } from '../contract/session.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
 import type { CauseRef } from '../contract/signal.ts';
+import { limitOf } from '../core/caller-scope.ts';
 import { newId } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
 import { nameHint } from '../core/nearest-name.ts';
@@ -39,10 +40,10 @@ export function createSessionService(deps: RuntimeDeps) {
       const { session } = await deps.supervisor.view(id);
       return { ...session, ...quarantineOf(deps, id) };
     },
-    list: (query: Input<'listSessions'>) => listCards(deps, query),
-    children: async ({ id, limit, cursor }: Input<'listChildren'>) => {
+    list: (query: Input<'listSessions'>, { caller }: Pick<RequestContext, 'caller'>) => listCards(deps, { ...query, ...limitOf(caller) }),
+    children: async ({ id, limit, cursor }: Input<'listChildren'>, { caller }: Pick<RequestContext, 'caller'>) => {
       await deps.supervisor.view(id);
-      return listCards(deps, { parent: id, limit, cursor });
+      return listCards(deps, { parent: id, limit, cursor, ...limitOf(caller) });
     },
     update: (input: Input<'updateSession'>, context: RequestContext) => update(deps, input, context),
     end: (input: Input<'endSession'>, context: RequestContext) => endSession(deps, input, context),
@@ -68,8 +69,12 @@ async function create(
     context.reply.status(200);
     return existing;
   }
+  const limit = limitOf(context.caller);
   const begin = async () =>
-    deps.supervisor.create({ ...(await createdPayload(deps, id, input, bodyDigest)), ...(cause ? { cause } : {}) }, context.client);
+    deps.supervisor.create(
+      { ...(await createdPayload(deps, id, input, bodyDigest)), ...(cause ? { cause } : {}), ...(limit ? { limit } : {}) },
+      context.client,
+    );
   const host = await (input.parentId ? children.begin(input.parentId, begin) : begin());
   if (input.model !== undefined) void warnOfUnlisted(deps, host.view.session);
   return host.view.session;
@@ -213,7 +218,7 @@ async function listCards(
     cursor,
     limit,
     ...query
-  }: { agent?: string; state?: string; parent?: string; search?: string; limit: number; cursor?: string | undefined },
+  }: { agent?: string; project?: string; state?: string; parent?: string; search?: string; limit: number; cursor?: string | undefined },
 ) {
   const after = cursor === undefined ? undefined : decodeCursor(cursor);
   const cards = await deps.log.cards({ ...query, limit: limit + 1, ...(after ? { after } : {}) });

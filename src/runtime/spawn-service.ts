@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import type { RuntimeConfig } from '../contract/config.ts';
 import { runtimeOperations } from '../contract/runtime.ts';
+import type { CallerLimit } from '../contract/scope.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Call, CallOptions } from '../core/operation-call.ts';
@@ -31,7 +32,8 @@ export function createSpawnSession(deps: SpawnDeps): SpawnSession {
   return async (wish, signal) => {
     const parent = await parentOf(deps, wish.parent);
     const id = `ses_${streamToken(`spawn:${wish.callKey}`)}`;
-    const options = { headers: { 'x-signet-actor': `session:${parent.id}` } };
+    const limit = childLimit(wish, parent);
+    const options = { headers: { 'x-signet-actor': `session:${parent.id}` }, limit };
     await whenTaken(signal, () => bring(deps, parent, id, wish, options));
     const message = { id, promptId: PROMPT_ID, content: wish.prompt };
     if (!wish.wait) {
@@ -77,6 +79,12 @@ async function parentOf({ supervisor }: SpawnDeps, id: string): Promise<SessionH
     if (!isAppError(error, 'session_not_found')) throw error;
     throw new AppError('invalid_request', { detail: 'only a session can have child sessions: call it with sessionId', cause: error });
   }
+}
+
+/** Another agent than the parent's is one the configuration allows, so the child is limited to that one in its place. */
+function childLimit({ limit, agent }: SpawnWish, parent: SessionHost): CallerLimit | undefined {
+  if (limit?.agent === undefined) return limit;
+  return { ...limit, agent: agent ?? parent.view.session.agent };
 }
 
 /** Begins the child unless an earlier call did. It may do no more than its parent. */

@@ -25,12 +25,12 @@ export function createClaimStore({ db, clock, read, note }: Access): ClaimStore 
     check: (request) => read(() => refuseOtherPath(db, live(request.key), request)),
     get: (key) => read(() => live(key)[0]),
     under: (key) => read(() => live(key)),
-    list: (agentId) =>
+    list: (agentId, project) =>
       read(() => {
-        const sql = `SELECT * FROM session_claims WHERE expires_at > ?1 AND (?2 IS NULL OR agent_id = ?2)
+        const sql = `SELECT * FROM session_claims WHERE expires_at > ?1 AND (?2 IS NULL OR agent_id = ?2) AND (?3 IS NULL OR project = ?3)
           ORDER BY claimed_at DESC, key LIMIT ${CLAIMS_LISTED_MAX}`;
         return cachedStatement(db, sql)
-          .all(clock.now(), agentId ?? null)
+          .all(clock.now(), agentId ?? null, project ?? null)
           .map(toClaim);
       }),
     release: (key, options = {}) => note(() => releaseClaim(db, key, options)),

@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { CrossAgentMessage } from '../contract/cross-agent.ts';
 import { type Listener, type MessageStore, OFFERED_MAX } from '../core/cross-agent.ts';
-import { boundsOf, INBOUND, noteDelivered, READ_AT, toMessage } from './cross-agent-rows.ts';
+import { boundsOf, INBOUND, NAMED, noteDelivered, READ_AT, toMessage } from './cross-agent-rows.ts';
 import type { Access } from './memory-store-access.ts';
 import { cachedStatement } from './sqlite.ts';
 
@@ -18,7 +18,7 @@ export function createHearing(
 ): Pick<MessageStore, 'unheard' | 'noteShown'> {
   /** Newest message of which it is known that nothing up to it is new to the session: a prompt costs one look then. */
   const heardTo = new Map<string, number>();
-  const nameOf = ({ agentId, sessionKey }: Listener): string => `${agentId}\n${sessionKey}`;
+  const nameOf = ({ agentId, sessionKey, isDirect }: Listener): string => `${agentId}\n${sessionKey}\n${isDirect ? 1 : 0}`;
   return {
     unheard: async (listener) => {
       const name = nameOf(listener);
@@ -84,15 +84,21 @@ interface Since {
  * To a session that began after a message was sent, it is new only when it named that session, or when no other one of its agent has it.
  * Each of the three is looked up by an index of its own: the first prompt of a session must not cost a look at all messages there are.
  */
-function newTo(db: DatabaseSync, { agentId, sessionKey }: Listener, { afterSeq, nowMs, keptSinceMs }: Since): CrossAgentMessage[] {
+function newTo(
+  db: DatabaseSync,
+  { agentId, sessionKey, isDirect }: Listener,
+  { afterSeq, nowMs, keptSinceMs }: Since,
+): CrossAgentMessage[] {
   const sql = `SELECT m.*, NULL AS read_at FROM agent_messages m
     WHERE m.seq IN (
       SELECT seq FROM agent_messages WHERE to_session_key = ?2 AND seq > ?3
       UNION SELECT seq FROM agent_messages WHERE seq >= max(?3 + 1, ?4)
       UNION SELECT seq FROM agent_messages WHERE to_agent_id = ?1 AND heard = 0 AND seq > ?3)
-    AND m.created_at >= ?5 AND ${INBOUND} AND ${READ_AT} IS NULL ORDER BY m.seq LIMIT ${OFFERED_MAX}`;
+    AND m.created_at >= ?5 AND ${INBOUND} AND (?6 = 0 OR ${NAMED}) AND ${READ_AT} IS NULL ORDER BY m.seq LIMIT ${OFFERED_MAX}`;
   const began = firstSince(db, sessionKey, nowMs);
-  return cachedStatement(db, sql).all(agentId, sessionKey, afterSeq, began, keptSinceMs).map(toMessage);
+  return cachedStatement(db, sql)
+    .all(agentId, sessionKey, afterSeq, began, keptSinceMs, isDirect ? 1 : 0)
+    .map(toMessage);
 }
 
 /** Number of the first message that was sent since the session began. */

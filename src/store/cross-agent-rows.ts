@@ -11,6 +11,8 @@ export const INBOUND = `(m.path = 'local'
   AND (m.broadcast = 1 OR (m.to_agent_id = ?1 AND (?2 IS NULL OR m.to_session_key IS NULL OR m.to_session_key = ?2)))
   AND NOT (m.broadcast = 1 AND m.from_agent_id = ?1 AND (?2 IS NULL OR m.from_session_key IS NULL))
   AND NOT (?2 IS NOT NULL AND m.from_session_key IS ?2))`;
+/** For a reader that is `isDirect`: messages its session is named in. */
+export const NAMED = 'm.to_session_key = ?2 OR m.from_session_key = ?2';
 /** What the reader sent. */
 export const SENT = `(m.from_agent_id = ?1
   AND (?2 IS NULL OR m.from_session_key = ?2 OR (m.broadcast = 1 AND m.from_session_key IS NULL)))`;

@@ -4,8 +4,8 @@ import type { DocumentEntry } from '../contract/documents.ts';
 import type { Scope } from '../contract/memory.ts';
 import { isoTime } from '../core/clock.ts';
 import type { DocumentName, DocumentStore } from '../core/document.ts';
-import { isAppError } from '../core/errors.ts';
-import type { MemoryDraft } from '../core/memory-store.ts';
+import { AppError, isAppError } from '../core/errors.ts';
+import type { MemoryDraft, Reader } from '../core/memory-store.ts';
 import {
   advance,
   beginWriting,
@@ -21,6 +21,7 @@ import {
   stagePage,
 } from './document-work.ts';
 import type { Access } from './memory-store-access.ts';
+import { everything, selectMemories } from './memory-store-scope.ts';
 import { cachedStatement, storageError, transaction } from './sqlite.ts';
 
 /** What could not be finished or taken away, as on a full disk, is tried again so often; unit: milliseconds. */
@@ -44,6 +45,7 @@ export function createDocumentStore(access: Access, predecessor: Predecessor): D
     replace: (draft, note, signal) =>
       inTurn(draft, async () => {
         const known = await upkeep.settled(draft);
+        requireInProject(db, known, draft, note.reader);
         if (known?.state === 'whole' && known.hash === draft.hash)
           return { status: 'unchanged', ids: piecesOf(db, Number(known.id)), forgotten: 0 };
         signal?.throwIfAborted();
@@ -161,6 +163,18 @@ function createUpkeep({ db, clock, read, write }: Access, inTurn: ReturnType<typ
       await orLater(clean()).catch(() => undefined);
     },
   };
+}
+
+/** A source that a document of another project has is taken. @throws AppError forbidden */
+function requireInProject(db: DatabaseSync, known: Row | undefined, { source }: DocumentName, { within }: Reader): void {
+  if (!known || !within) return;
+  const where = {
+    sql: 'm.id IN (SELECT memory_id FROM document_chunks WHERE document_id = ?) AND m.project IS NOT ?',
+    values: [Number(known.id), within.project],
+  };
+  if (selectMemories(db, { scope: everything(), where: [where], limit: 1 }).length === 0) return;
+  const detail = `the document ${JSON.stringify(source)} was taken in outside of the project ${within.project}; the token is for that project alone`;
+  throw new AppError('forbidden', { detail });
 }
 
 /** Runs what concerns one document one after the other. */

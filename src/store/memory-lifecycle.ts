@@ -7,7 +7,7 @@ import type { Changed, ChangeNote, ListedMemory, MemoryFilter, MemoryPage, Reade
 import { writeHistory } from './memory-history.ts';
 import { conditionsOf } from './memory-store-filter.ts';
 import { type Condition, everything, measureMemories, selectMemories, visibleTo } from './memory-store-scope.ts';
-import { findById, refuseDuplicate, requireVersion } from './memory-store-write.ts';
+import { findById, refuseDuplicate, requireOwn, requireVersion } from './memory-store-write.ts';
 import { relinkSuperseded } from './memory-supersede.ts';
 import { cachedStatement } from './sqlite.ts';
 
@@ -18,13 +18,14 @@ const CRITICAL_IMPORTANCE_MIN = 0.9;
 /** Runs inside a transaction of its caller. */
 export function recoverMemory(db: DatabaseSync, reader: Reader, id: string, note: ChangeNote, nowMs: number): Changed {
   const { seq, memory, deletedAtMs } = findById(db, reader, id);
+  requireOwn(memory, reader);
   if (deletedAtMs === null)
     throw new AppError('memory_not_deleted', { detail: `memory ${id} is not deleted: there is nothing to recover` });
   if (deletedAtMs <= nowMs - RETENTION_MS) {
     throw new AppError('retention_expired', { detail: `memory ${id} was deleted more than ${RETENTION_DAYS} days ago` });
   }
   requireVersion(memory, note);
-  refuseDuplicate(db, seq, memory, contentHash(memory.content));
+  refuseDuplicate(db, seq, memory, contentHash(memory.content), reader);
   const version = memory.version + 1;
   // The key may have been used again in the meantime; whoever used it means that memory.
   const sql = `UPDATE memories SET deleted_at = NULL, updated_at = ?1, version = ?2, idempotency_key = iif(EXISTS (SELECT 1 FROM memories twin

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Memory, RecalledMemory } from '../contract/memory.ts';
-import type { Ranking, Reader, Recalled, RecallQuery } from '../core/memory-store.ts';
+import type { MemoryFilter, Ranking, Reader, Recalled, RecallQuery } from '../core/memory-store.ts';
 import { weighFeedback } from '../core/recall/feedback.ts';
 import { FRESH_AMONG, freshFirst } from '../core/recall/fresh.ts';
 import { fuse } from '../core/recall/fuse.ts';
@@ -31,7 +31,7 @@ export async function recallMemories(deps: RecallDeps, reader: Reader, query: Re
   const { db, index, vectors } = deps;
   const asked = readQuery(query.text, query.termsMax);
   const told = { terms: asked.terms.map((term) => term.word), stems: asked.terms.map((term) => term.stem) };
-  const filter = query.filter ?? {};
+  const filter: MemoryFilter = reader.within === undefined ? (query.filter ?? {}) : { ...query.filter, within: reader.within };
   const byMeaning = query.vector === undefined ? undefined : await vectors.nearest(reader, query.vector, filter);
   // After the wait: what was forgotten meanwhile is in neither of the two.
   const isRated = hasRatings(db, reader);

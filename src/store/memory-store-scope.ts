@@ -32,12 +32,15 @@ export function visibleTo(reader: Reader, deleted: 'hidden' | 'included' = 'hidd
 }
 
 /** The rule itself, over a memory of this alias. */
-function ruleOf({ agentId, circle }: Reader, alias: string): Condition {
+function ruleOf({ agentId, circle, within }: Reader, alias: string): Condition {
   const own = agentId === null ? undefined : `${alias}.scope = 'private' AND ${alias}.agent_id = ?`;
   const seen = circle === undefined ? '' : ` AND ${alias}.agent_id IN (SELECT value FROM json_each(?))`;
   const global = `${alias}.scope = 'global'${seen}`;
   const values = [...(circle === undefined ? [] : [JSON.stringify(circle)]), ...(agentId === null ? [] : [agentId])];
-  return { sql: own === undefined ? `(${global})` : `((${global}) OR (${own}))`, values };
+  const rule = own === undefined ? `(${global})` : `((${global}) OR (${own}))`;
+  if (within === undefined) return { sql: rule, values };
+  const none = within.orNone ? ` OR ${alias}.project IS NULL` : '';
+  return { sql: `(${rule} AND (${alias}.project = ?${none}))`, values: [...values, within.project] };
 }
 
 /** What one agent holds in one scope: the circle within which content and idempotency keys are unique. */

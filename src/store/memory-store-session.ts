@@ -25,6 +25,12 @@ export function createSessionStore({ db, clock, read, write, note }: Access): Se
           ON CONFLICT (agent_id, session_key) DO UPDATE SET parent_key = excluded.parent_key, harness_agent_id = excluded.harness_agent_id`;
         cachedStatement(db, sql).run(line.agentId, line.sessionKey, parent.key ?? null, parent.harnessAgentId ?? null, clock.now());
       }),
+    noteProject: (line, project) =>
+      note(() => {
+        const sql = `INSERT INTO session_lines (agent_id, session_key, project, updated_at) VALUES (?, ?, ?, ?)
+          ON CONFLICT (agent_id, session_key) DO UPDATE SET project = excluded.project WHERE project IS NULL`;
+        cachedStatement(db, sql).run(line.agentId, line.sessionKey, project, clock.now());
+      }),
     projectOf: (line) =>
       read(() => {
         const sql = 'SELECT project FROM session_lines WHERE agent_id = ? AND session_key = ? AND project IS NOT NULL';

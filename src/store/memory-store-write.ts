@@ -5,7 +5,7 @@ import { AppError } from '../core/errors.ts';
 import { canonicalHash, canonicalText, contentHash } from '../core/memory-hash.ts';
 import type { Changed, ChangeNote, MemoryChange, MemoryDraft, Reader } from '../core/memory-store.ts';
 import { writeHistory } from './memory-history.ts';
-import { type Condition, heldBy, type MemoryRow, selectMemories, visibleTo } from './memory-store-scope.ts';
+import { type Condition, everything, heldBy, type MemoryRow, selectMemories, visibleTo } from './memory-store-scope.ts';
 import { releaseSuperseded, supersede } from './memory-supersede.ts';
 import { cachedStatement } from './sqlite.ts';
 
@@ -40,7 +40,11 @@ export function insertMemory(db: DatabaseSync, draft: MemoryDraft, nowMs: number
     draft.createdAtMs ?? nowMs,
     nowMs,
   );
-  if (Number(changes) === 0) return { memory: repeat(db, findDuplicate(db, draft, hash), draft, nowMs), deduped: true };
+  if (Number(changes) === 0) {
+    const known = findDuplicate(db, draft, hash);
+    refuseOtherProject(known.memory, draft);
+    return { memory: repeat(db, known, draft, nowMs), deduped: true };
+  }
   const actor = { ...draft.actor, sessionId: draft.actor?.sessionId ?? draft.sessionKey ?? undefined };
   const note = { reason: null, changedBy: draft.who, actor };
   writeHistory(db, { id, event: 'created', version: 1, note, oldContent: null, newContent: draft.content }, nowMs);
@@ -89,7 +93,7 @@ export function changeMemory(db: DatabaseSync, reader: Reader, id: string, chang
     return { id, status: 'no_changes', currentVersion: memory.version, newVersion: memory.version, contentChanged: false };
 
   const hash = contentHash(content);
-  if (contentChanged) refuseDuplicate(db, seq, memory, hash);
+  if (contentChanged) refuseDuplicate(db, seq, memory, hash, reader);
   const version = memory.version + 1;
   cachedStatement(db, 'UPDATE memories SET type = ?, importance = ?, tags = ?, pinned = ?, version = ?, updated_at = ? WHERE seq = ?').run(
     type,
@@ -134,15 +138,30 @@ function findDuplicate(db: DatabaseSync, draft: MemoryDraft, hash: string): Memo
   return known;
 }
 
+/** @throws AppError duplicate_content_hash without its id when it is not for the writer to know */
+function refuseOtherProject({ project }: Memory, { withinProject }: Pick<MemoryDraft, 'withinProject'>): void {
+  if (withinProject === undefined || project === withinProject) return;
+  const detail = `this content, or its idempotencyKey, is known outside of the project ${withinProject}; the token is for that project alone`;
+  throw new AppError('duplicate_content_hash', { detail });
+}
+
 /** Remembered again, in the same words: it may take the place of another, and is the newest again if another had taken its own. */
 function repeat(db: DatabaseSync, known: MemoryRow, draft: MemoryDraft, nowMs: number): Memory {
   const { memory } = known;
   // The same idempotency key with other words is the same request once more: nothing happens.
   if (contentHash(memory.content) !== contentHash(draft.content)) return memory;
-  const older = draft.supersedes ?? memory.superseded_by;
+  const older = draft.supersedes ?? newerOf(db, memory, draft);
   if (older !== null) supersede(db, { ...memory, who: draft.who }, older, nowMs);
   raise(db, known, draft, nowMs);
   return reread(db, memory.id, draft);
+}
+
+/** The memory that took the place of this one, when the writer may take it back. */
+function newerOf(db: DatabaseSync, { superseded_by: id }: Memory, { changesOwn, withinProject, agentId }: MemoryDraft): string | null {
+  if (id === null || (!changesOwn && withinProject === undefined)) return id;
+  const newer = selectMemories(db, { scope: everything(), where: [byId(id)], limit: 1 })[0]?.memory;
+  const isOwn = newer && (!changesOwn || newer.agentId === agentId) && (withinProject === undefined || newer.project === withinProject);
+  return isOwn ? id : null;
 }
 
 /** Remembering something again can make it more important, never less. */
@@ -169,6 +188,7 @@ export function byId(id: string): Condition {
 
 function findToChange(db: DatabaseSync, reader: Reader, id: string, note: ChangeNote): MemoryRow {
   const row = findById(db, reader, id);
+  requireOwn(row.memory, reader);
   if (row.deletedAtMs !== null) throw new AppError('memory_deleted', { detail: `memory ${id} is deleted already` });
   requireVersion(row.memory, note);
   return row;
@@ -181,6 +201,14 @@ export function findById(db: DatabaseSync, reader: Reader, id: string): MemoryRo
   return row;
 }
 
+/** A token for one agent reads what others share, and changes none of it. @throws AppError forbidden */
+export function requireOwn({ id, agentId }: Memory, { agentId: own, changesOwn }: Reader): void {
+  if (!changesOwn || agentId === own) return;
+  throw new AppError('forbidden', {
+    detail: `memory ${id} belongs to the agent ${agentId}; the token is for the agent ${own} and changes its memories alone`,
+  });
+}
+
 /** @throws AppError version_conflict */
 export function requireVersion({ id, version }: Memory, note: ChangeNote): void {
   if (note.ifVersion !== undefined && note.ifVersion !== version) {
@@ -190,10 +218,11 @@ export function requireVersion({ id, version }: Memory, note: ChangeNote): void 
 }
 
 /** @throws AppError duplicate_content_hash */
-export function refuseDuplicate(db: DatabaseSync, seq: number, memory: Memory, hash: string): void {
+export function refuseDuplicate(db: DatabaseSync, seq: number, memory: Memory, hash: string, { within }: Reader): void {
   const where: Condition[] = [{ sql: 'm.content_hash = ? AND m.seq <> ?', values: [hash, seq] }];
   const twin = selectMemories(db, { scope: heldBy(memory.agentId, memory.scope), where, limit: 1 })[0];
   if (!twin) return;
+  if (within) refuseOtherProject(twin.memory, { withinProject: within.project });
   const detail = `memory ${twin.memory.id} has this content already; delete one of the two`;
   throw new AppError('duplicate_content_hash', { detail, extra: { duplicateMemoryId: twin.memory.id } });
 }

@@ -2,6 +2,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { HISTORY_LIMIT_MAX } from '../contract/memory-lifecycle.ts';
 import type { AgentMemories } from '../core/agent-memories.ts';
 import { OPEN_POLICIES, type ReadPolicies } from '../core/agent-policy.ts';
+import type { Owner } from '../core/caller-scope.ts';
 import type { Clock } from '../core/clock.ts';
 import type { MessageLimits, MessageStore, PresenceStore } from '../core/cross-agent.ts';
 import type { DocumentStore } from '../core/document.ts';
@@ -12,6 +13,7 @@ import { createClaimStore } from './claim-store.ts';
 import { createMessageStore } from './cross-agent-messages.ts';
 import { createPresenceStore } from './cross-agent-presence.ts';
 import { createDocumentStore, recoverDocuments } from './document-store.ts';
+import { createKeyOwners } from './key-owners.ts';
 import { beginAdoption } from './memory-adopt.ts';
 import { createAdoption, type StoreAdoption } from './memory-adoption.ts';
 import { historyOf } from './memory-history.ts';
@@ -39,6 +41,8 @@ export interface OpenedMemoryStores extends TranscriptStores {
   readonly sessions: SessionStore;
   readonly presence: PresenceStore;
   readonly documents: DocumentStore;
+  /** Who owns a session key. */
+  readonly keyOwners: (key: string) => Promise<Owner[]>;
   /** Messages between agents; the limits are asked for at each call. */
   messages(limits: () => MessageLimits): MessageStore;
   readonly transfer: MemoryTransfer;
@@ -81,6 +85,7 @@ export function openMemoryStores(
     vectors,
     claims: createClaimStore(access),
     presence: createPresenceStore(access),
+    keyOwners: createKeyOwners(access),
     documents: createDocumentStore(access, (draft) => withPredecessor(index, draft, clock.now()).supersedes),
     messages: (limits) => createMessageStore(access, limits),
     ...createTranscriptStores(access),
@@ -113,7 +118,7 @@ function createMemoryStore(access: Access, index: MemoryIndex, vectors: MemoryVe
     recall: (reader, query) => read(() => recallMemories({ db, index, vectors }, reader, query, clock.now())),
     ranked: (reader, ranking) => read(() => rankMemories(db, reader, ranking, clock.now()).map((row) => row.memory)),
     get: (reader, id) => read(() => visible(reader, id)),
-    list: (reader, page) => read(() => listMemories(db, reader, page, index.visible(reader), clock.now())),
+    list: (reader, page) => read(() => listMemories(db, reader, page, reader.within ? undefined : index.visible(reader), clock.now())),
     authors: (reader, filter) => read(() => listAuthors(db, reader, filter)),
     history: (reader, id, limit) => read(() => (visible(reader, id) ? historyOf(db, id, limit ?? HISTORY_LIMIT_MAX) : [])),
     change: (reader, id, change, note) => write(() => changeMemory(db, reader, id, change, note, clock.now())),

@@ -79,10 +79,11 @@ function chooseIndex({ parent, open, agent, state }: CardQuery): { index: string
   return { index: 'cards_by_time', walk: { sql: '1', values: [] } };
 }
 
-function conditionsOf({ open, ended, agent, state, search }: CardQuery): Condition[] {
+function conditionsOf({ open, ended, agent, state, project, search }: CardQuery): Condition[] {
   const conditions: Condition[] = [];
   if (agent !== undefined) conditions.push({ sql: 'agent = ?', values: [agent] });
   if (state !== undefined) conditions.push({ sql: 'state = ?', values: [state] });
+  if (project !== undefined) conditions.push({ sql: "body ->> '$.project' = ?", values: [project] });
   if (open !== undefined) conditions.push({ sql: 'open = ?', values: [open ? 1 : 0] });
   if (ended !== undefined) conditions.push({ sql: "(state = 'ended') = ?", values: [ended ? 1 : 0] });
   if (search) conditions.push({ sql: 'instr(search, ?) > 0', values: [search.toLowerCase()] });

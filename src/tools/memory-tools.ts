@@ -137,7 +137,7 @@ function fields(required: readonly string[], properties: Record<string, object>)
 }
 
 function options(context: ToolContext): CallOptions {
-  return { signal: context.signal, timeoutMs: MEMORY_TIMEOUT_MS };
+  return { signal: context.signal, timeoutMs: MEMORY_TIMEOUT_MS, limit: context.limit };
 }
 
 /** What a model needs of a memory: every further field costs tokens in each result. */

@@ -1,3 +1,4 @@
+import type { CallerLimit } from '../contract/scope.ts';
 import { EXEC_CALL_TIMEOUT_MS, EXEC_COMMAND_CHARS_MAX, type SecretMap, secretOperations } from '../contract/secrets.ts';
 import { AppError } from '../core/errors.ts';
 import type { DaemonClient } from '../core/operation-call.ts';
@@ -28,8 +29,8 @@ function secretList(daemon: DaemonClient, mayUse: MayUse): Tool {
     timeoutMs: LIST_TIMEOUT_MS,
     isFor: mayUse,
     inputSchema: { type: 'object', properties: {}, additionalProperties: false },
-    async execute(_input, { agent, signal }) {
-      requireAllowed(mayUse, agent);
+    async execute(_input, { agent, limit, signal }) {
+      requireAllowed(mayUse, agent, limit);
       return daemon.call(secretOperations.listSecrets, {}, { signal, timeoutMs: LIST_TIMEOUT_MS });
     },
   };
@@ -63,15 +64,19 @@ function secretExec(daemon: DaemonClient, mayUse: MayUse): Tool {
         },
       },
     },
-    async execute(input, { agent, signal }) {
-      requireAllowed(mayUse, agent);
+    async execute(input, { agent, limit, signal }) {
+      requireAllowed(mayUse, agent, limit);
       return daemon.call(secretOperations.execWithSecrets, input as Input, { signal, timeoutMs: EXEC_CALL_TIMEOUT_MS });
     },
   };
 }
 
 /** A tool may be called by a model it was not offered to, and by hand. Only a person may give secrets to an agent. */
-function requireAllowed(mayUse: MayUse, agent: string): void {
+function requireAllowed(mayUse: MayUse, agent: string, limit: CallerLimit = {}): void {
+  if (limit.project !== undefined) {
+    const detail = `the call is made for a token of the project ${limit.project}; secrets, and the shell that gets them, belong to no project`;
+    throw new AppError('secrets_forbidden', { detail });
+  }
   if (mayUse(agent)) return;
   const detail = `sessions of ${agent} may not use secrets; have the agent listed in runtime.secretTools.agents of agent.yaml`;
   throw new AppError('secrets_forbidden', { detail });

@@ -52,9 +52,9 @@ export function createSpawnTool(spawn: SpawnSession): Tool {
         },
       },
     },
-    execute(input, { sessionId, callKey, signal, used }) {
+    execute(input, { sessionId, callKey, limit, signal, used }) {
       const { wait = true, timeoutMs = WAIT_MS, ...wish } = input as Input;
-      return spawn({ ...wish, wait, timeoutMs, parent: sessionId, callKey, ...(used ? { used } : {}) }, signal);
+      return spawn({ ...wish, wait, timeoutMs, parent: sessionId, callKey, limit, ...(used ? { used } : {}) }, signal);
     },
   };
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { defineOperation, flag, wholeNumber } from '../../src/contract/operation.ts';
+import { NEUTRAL } from '../../src/contract/scope.ts';
 import { AppError } from '../../src/core/errors.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import type { Handlers } from '../../src/core/operation-call.ts';
@@ -12,6 +13,7 @@ export const noteOperations = {
     method: 'POST',
     path: '/notes/:shelf',
     tag: 'notes',
+    scope: NEUTRAL,
     role: 'agent',
     summary: 'Keep a note.',
     status: 201,
@@ -32,6 +34,7 @@ export const noteOperations = {
     method: 'PATCH',
     path: '/notes/:shelf',
     tag: 'notes',
+    scope: NEUTRAL,
     role: 'operator',
     summary: 'Change a note.',
     bodyBytesMax: 1_000,
@@ -44,6 +47,7 @@ export const noteOperations = {
     method: 'POST',
     path: '/old',
     tag: 'notes',
+    scope: NEUTRAL,
     role: 'agent',
     summary: 'For clients that exist.',
     unknownFields: 'ignore',
@@ -56,6 +60,7 @@ export const noteOperations = {
     method: 'GET',
     path: '/notes',
     tag: 'notes',
+    scope: NEUTRAL,
     role: 'readonly',
     summary: 'Find notes.',
     input: z.object({ word: z.string().optional(), limit: wholeNumber(1, 100).default(10), open: flag.optional() }),
@@ -67,6 +72,7 @@ export const noteOperations = {
     method: 'DELETE',
     path: '/notes/:shelf',
     tag: 'notes',
+    scope: NEUTRAL,
     role: 'operator',
     summary: 'Drop a note.',
     status: 204,
@@ -79,6 +85,7 @@ export const noteOperations = {
     method: 'POST',
     path: '/fail',
     tag: 'notes',
+    scope: NEUTRAL,
     role: 'agent',
     summary: 'Fail as told.',
     input: z.object({ how: z.enum(['busy', 'conflict', 'bug', 'hang', 'accepted']) }),
@@ -90,6 +97,7 @@ export const noteOperations = {
     method: 'GET',
     path: '/plain',
     tag: 'notes',
+    scope: NEUTRAL,
     role: 'readonly',
     summary: 'Text.',
     contentType: 'text/plain; charset=utf-8',
@@ -102,6 +110,7 @@ export const noteOperations = {
     method: 'GET',
     path: '/openapi.json',
     tag: 'notes',
+    scope: NEUTRAL,
     role: 'readonly',
     summary: 'This document.',
     input: z.object({}),

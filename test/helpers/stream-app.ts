@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { defineOperation } from '../../src/contract/operation.ts';
+import { NEUTRAL } from '../../src/contract/scope.ts';
 import { type Logger, silentLogger } from '../../src/core/logger.ts';
 import { createHttpServer, type SocketHandler, type SseHandler } from '../../src/http/server.ts';
 import type { StreamLimits } from '../../src/http/sse.ts';
@@ -10,6 +11,7 @@ export const streamOperations = {
     method: 'GET',
     path: '/watch/:topic',
     tag: 'streams',
+    scope: NEUTRAL,
     role: 'readonly',
     summary: 'Server-sent events.',
     input: z.strictObject({ topic: z.string(), after: z.string().regex(/^\d+$/).optional(), token: z.string().optional() }),
@@ -22,6 +24,7 @@ export const streamOperations = {
     method: 'GET',
     path: '/talk',
     tag: 'streams',
+    scope: NEUTRAL,
     role: 'readonly',
     summary: 'A WebSocket.',
     input: z.strictObject({ token: z.string().optional() }),

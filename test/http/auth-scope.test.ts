@@ -213,9 +213,9 @@ test('a token for one project reaches that project alone', async () => {
   const { id } = (
     await rig.ask('POST', `${rig.daemonUrl}/api/memory/remember`, rig.localToken, { content: 'of another', project: '/work/other' })
   ).body;
-  expect((await ask('GET', `/api/memory/${id}?sessionKey=k`)).status).toBe(403);
-  expect((await ask('PATCH', `/api/memory/${id}`, { sessionKey: 'k', reason: 'test', pinned: true })).status).toBe(403);
-  expect((await rig.ask('GET', `${rig.daemonUrl}/memory/similar?id=${id}&sessionKey=k`, bearer)).status).toBe(403);
+  expect((await ask('GET', `/api/memory/${id}?sessionKey=k`)).status).toBe(404);
+  expect((await ask('PATCH', `/api/memory/${id}`, { sessionKey: 'k', reason: 'test', pinned: true })).status).toBe(404);
+  expect((await rig.ask('GET', `${rig.daemonUrl}/memory/similar?id=${id}&sessionKey=k`, bearer)).status).toBe(404);
   expect((await ask('POST', '/api/memory/forget', { id, reason: 'test' })).status).toBe(404);
   expect((await ask('GET', '/api/logs')).status).toBe(403);
   expect((await ask('GET', '/health')).status).toBe(200);

@@ -11,11 +11,12 @@ type Admits = (memory: Filtered) => boolean;
 export function admitsOf(filter: MemoryFilter): Admits | undefined {
   const tags = (filter.tags ?? []).map((tag) => `,${tag.toLowerCase()},`);
   const checks: Admits[] = [];
-  const { project, aroundProject, scope, type, who, sourceType, pinned, importanceMin, sinceMs, untilMs } = filter;
+  const { project, aroundProject, within, scope, type, who, sourceType, pinned, importanceMin, sinceMs, untilMs } = filter;
   if (project !== undefined) checks.push((entry) => entry.project === project);
   if (aroundProject !== undefined) {
     checks.push((entry) => entry.project === aroundProject || entry.project === null || entry.type === 'preference');
   }
+  if (within !== undefined) checks.push((entry) => entry.project === within.project || (within.orNone && entry.project === null));
   if (scope !== undefined) checks.push((entry) => entry.scope === scope);
   if (type !== undefined) checks.push((entry) => entry.type === type);
   if (tags.length > 0) checks.push((entry) => tags.every((tag) => `,${(entry.tags ?? '').toLowerCase()},`.includes(tag)));

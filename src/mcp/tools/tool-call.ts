@@ -3,6 +3,7 @@ import { checkInput } from '../../contract/input-check.ts';
 import type { McpToolShape } from '../../contract/mcp-tool.ts';
 import { MCP_TOOLS, type McpToolName, type McpTools } from '../../contract/mcp-tools.ts';
 import type { Operation } from '../../contract/operation.ts';
+import { NEUTRAL } from '../../contract/scope.ts';
 import { isAppError, toProblem } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { DaemonCalls } from '../server-caller.ts';
@@ -50,7 +51,7 @@ function isToolName(name: string): name is McpToolName {
 
 /** The check of operations looks at no more of one than its input. */
 function asOperation(id: string, { input, output }: McpToolShape): Operation {
-  return { id, method: 'POST', path: '', summary: '', tag: '', role: 'readonly', input, output, errors: [] };
+  return { id, method: 'POST', path: '', summary: '', tag: '', role: 'readonly', scope: NEUTRAL, input, output, errors: [] };
 }
 
 /** The caller took it back or has gone: nobody reads the answer. */

@@ -5,6 +5,7 @@ import { daemonOperations } from '../../contract/daemon.ts';
 import type { HookName } from '../../contract/signal-spec.ts';
 import { AppError } from '../../core/errors.ts';
 import type { Call, CallOptions } from '../../core/operation-call.ts';
+import { workLimit } from '../caller-limit.ts';
 import type { SessionHost } from '../session-host.ts';
 import type { InputDraft } from '../session-state.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
@@ -31,6 +32,7 @@ export async function runHook(
       signal,
       timeoutMs: budgetOf(deps, hook),
       headers: { 'x-signet-runtime-path': 'plugin' },
+      limit: workLimit(host),
     });
     return [{ name: 'hook:end', payload: { hook, key, durationMs: durationMs(), ...reply } }];
   } catch (error) {

@@ -3,6 +3,7 @@ import type { Usage } from '../../contract/provider.ts';
 import type { ToolClass } from '../../contract/tool.ts';
 import { createDeadline } from '../../core/deadline.ts';
 import { callPolicy } from '../approval-policy.ts';
+import { workLimit } from '../caller-limit.ts';
 import type { Restored } from '../effect-runner.ts';
 import type { SessionHost } from '../session-host.ts';
 import type { InputDraft } from '../session-state.ts';
@@ -100,6 +101,7 @@ async function callTool(
       sessionId: session.id,
       agent: session.agent,
       project: session.project ?? '',
+      limit: workLimit(host),
       daemonUrl: deps.daemon.baseUrl,
       callKey: `${host.id}:${pending.key}`,
       callClass: restored ? restoredClass(deps, host, pending) : pending.class,

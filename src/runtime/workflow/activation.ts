@@ -1,10 +1,12 @@
 import type { Activation } from '../../../machines/workflow-context.ts';
 import type { PayloadOf } from '../../contract/catalog.ts';
 import { ERRORS, type ErrorCode } from '../../contract/errors.ts';
+import type { CallerLimit } from '../../contract/scope.ts';
 import type { PromptAnswer } from '../../contract/session.ts';
 import type { CauseRef } from '../../contract/signal.ts';
 import type { WorkflowAgentRules } from '../../contract/workflow.ts';
 import type { WorkflowPayloadOf } from '../../contract/workflow-signals.ts';
+import { requireWithin } from '../../core/caller-scope.ts';
 import { AppError, isAppError } from '../../core/errors.ts';
 import type { RequestContext } from '../../core/operation-call.ts';
 import type { PromptView } from '../../core/session-view.ts';
@@ -34,7 +36,12 @@ export interface ActivationPorts {
 }
 
 export interface ActivationJob {
-  readonly workflow: { readonly id: string; readonly name: string; readonly project: string | null };
+  readonly workflow: {
+    readonly id: string;
+    readonly name: string;
+    readonly project: string | null;
+    readonly limit?: CallerLimit | undefined;
+  };
   readonly rules: WorkflowAgentRules;
   readonly activation: Activation;
   /** agent:activated. */
@@ -108,11 +115,13 @@ async function ask(
   { workflow, rules, activation, cause, stop }: ActivationJob,
 ): Promise<PromptAnswer> {
   const { session: id, agent, prompt: content } = activation;
-  const context = contextOf(workflow.id);
+  const context = contextOf(workflow.id, workflow.limit);
   const existing = await deps.supervisor.view(id).catch((error: unknown) => {
     if (isAppError(error, 'session_not_found')) return null;
     throw error;
   });
+  // A session that the trigger came from, or that had the id before, may be of another project.
+  if (existing && workflow.limit) requireWithin(workflow.limit, { ...existing.session, isLive: true });
   if (!existing?.prompts.has(promptIdOf(workflow.id, activation))) refuseStopped(stop);
   if (!existing) {
     const { provider, model, system, tools } = rules;
@@ -224,8 +233,15 @@ async function pause(leave: AbortSignal, stop: AbortSignal | null, ms = RETRY_MS
 }
 
 /** The workflow as a caller of the session operations. */
-function contextOf(workflow: string): RequestContext {
+function contextOf(workflow: string, limit?: CallerLimit): RequestContext {
   const client = `workflow:${workflow}`;
   const ignore = () => undefined;
-  return { requestId: client, client, signal: new AbortController().signal, header: ignore, reply: { status: ignore, header: ignore } };
+  return {
+    requestId: client,
+    client,
+    signal: new AbortController().signal,
+    header: ignore,
+    ...(limit ? { caller: { id: client, role: 'operator', ...limit } } : {}),
+    reply: { status: ignore, header: ignore },
+  };
 }

@@ -3,6 +3,7 @@ import type { ParsedInputOf } from '../../contract/operation.ts';
 import type { Signal } from '../../contract/signal.ts';
 import { WorkflowSource } from '../../contract/workflow.ts';
 import type { WorkflowView, workflowOperations } from '../../contract/workflow-operations.ts';
+import { limitOf } from '../../core/caller-scope.ts';
 import { AppError } from '../../core/errors.ts';
 import { nameHint } from '../../core/nearest-name.ts';
 import type { Handlers, RequestContext } from '../../core/operation-call.ts';
@@ -39,7 +40,11 @@ export function createWorkflowHandlers(deps: RuntimeDeps, workflows: WorkflowSer
     async runWorkflow(input, context) {
       const source = await sourceOf(deps, input);
       const before = input.id !== undefined && (await deps.log.head(`workflow:${input.id}`)).head > 0;
-      const run = await workflows.start(compileWorkflow(source), { ...(input.id ? { id: input.id } : {}), client: context.client });
+      const run = await workflows.start(compileWorkflow(source), {
+        ...(input.id ? { id: input.id } : {}),
+        client: context.client,
+        limit: limitOf(context.caller),
+      });
       if (before) context.reply.status(200);
       return view(run.id);
     },

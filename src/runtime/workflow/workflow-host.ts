@@ -59,7 +59,12 @@ export class WorkflowHost {
     this.done.catch(() => undefined); // Whoever waits hears of it; nobody has to wait.
     this.#ports = ports;
     this.#definition = definition;
-    this.#matcher = new WorkflowMatcher(core.id, definition, async (session) => (await log.card(session))?.project ?? null);
+    this.#matcher = new WorkflowMatcher(
+      core.id,
+      definition,
+      async (session) => (await log.card(session))?.project ?? null,
+      core.started.limit,
+    );
     this.#trail = trail;
     this.#journal = new WorkflowJournal(ports.deps, point, this.#leave.signal, () => this.#reconcile());
     this.#cursor = cursor;
@@ -232,7 +237,7 @@ export class WorkflowHost {
     const cause = this.#journal.core.activated.get(activation.activation) ?? this.#journal.core.start;
     try {
       const job = {
-        workflow: { id: this.id, name, project },
+        workflow: { id: this.id, name, project, limit: this.core.started.limit },
         rules,
         activation,
         cause,

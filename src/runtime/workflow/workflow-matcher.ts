@@ -1,3 +1,4 @@
+import type { CallerLimit } from '../../contract/scope.ts';
 import { PROMPT_CHARS_MAX } from '../../contract/session.ts';
 import type { Signal } from '../../contract/signal.ts';
 import { deepFreeze } from '../../core/deep-freeze.ts';
@@ -42,9 +43,12 @@ export class WorkflowMatcher {
   readonly #listeners: readonly Listener[];
   readonly #projectOf: (session: string) => Promise<string | null>;
   readonly #projects = new Map<string, string | null>();
+  readonly #limit: CallerLimit | undefined;
 
   /** @throws AppError `invalid_pattern` */
-  constructor(id: string, definition: WorkflowDefinition, projectOf: (session: string) => Promise<string | null>) {
+  /** @param limit  of the token that started the run: what it may not read starts nothing */
+  constructor(id: string, definition: WorkflowDefinition, projectOf: (session: string) => Promise<string | null>, limit?: CallerLimit) {
+    this.#limit = limit;
     this.#id = id;
     this.#definition = definition;
     this.#projectOf = projectOf;
@@ -70,6 +74,7 @@ export class WorkflowMatcher {
     if (ours ? NOTES.has(signal.name) : signal.stream.startsWith('workflow:')) return null;
     const named = this.#listeners.filter(({ wants }) => wants(signal.name));
     if (named.length === 0) return null;
+    if (!ours && !(await this.#mayRead(signal))) return null;
     const origin = originOf();
     const matches: Match[] = [];
     for (const { agent } of named)
@@ -105,6 +110,13 @@ export class WorkflowMatcher {
     if (origin.own || from.scope === 'global') return true;
     if (from.scope === 'agent') return source.agent === (agent ?? name);
     return from.scope === 'project' && source.session !== undefined && (await this.#project(source.session)) === this.#definition.project;
+  }
+
+  /** Signals of no session belong to no project. */
+  async #mayRead({ source }: Signal): Promise<boolean> {
+    const { agent, project } = this.#limit ?? {};
+    if (agent !== undefined && source.agent !== agent) return false;
+    return project === undefined || (source.session !== undefined && (await this.#project(source.session)) === project);
   }
 
   async #project(session: string): Promise<string | null> {

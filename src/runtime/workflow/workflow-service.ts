@@ -57,7 +57,7 @@ export class WorkflowService implements WorkflowRuns {
     const id = options.id ?? newId('wfl');
     // Two starts of the same id at once are one after the other, so that the second finds the first.
     const before = this.#starting.get(id) ?? Promise.resolve(null);
-    const started = before.catch(() => null).then(() => this.#start(id, definition, options.client));
+    const started = before.catch(() => null).then(() => this.#start(id, definition, options));
     this.#starting.set(id, started);
     const forget = () => this.#starting.get(id) === started && this.#starting.delete(id);
     started.then(forget, forget);
@@ -147,7 +147,7 @@ export class WorkflowService implements WorkflowRuns {
     for (const host of this.#hosts.values()) host.close(reason);
   }
 
-  async #start(id: string, given: WorkflowDefinition, client: string): Promise<WorkflowRun> {
+  async #start(id: string, given: WorkflowDefinition, { client, limit }: WorkflowStart): Promise<WorkflowRun> {
     const { deps } = this.#ports;
     checkWorkflow(given);
     const bodyDigest = hash('sha256', canonicalJson(given.source ?? { ...given, agents: given.agents.map(rulesOf) }), 'base64url');
@@ -160,7 +160,11 @@ export class WorkflowService implements WorkflowRuns {
     deps.supervisor.admit();
     this.#refuseTooMany();
     const definition = { ...given, agents: await this.#resolveAgents(given.agents) };
-    const { core, signals } = beginWorkflow(startOf(id, definition, bodyDigest), deps.clock.now(), client);
+    const { core, signals } = beginWorkflow(
+      { ...startOf(id, definition, bodyDigest), ...(limit ? { limit } : {}) },
+      deps.clock.now(),
+      client,
+    );
     const { firstGseq } = await deps.log.append({ stream: `workflow:${id}`, epoch: 0, expected: 0, signals });
     const stored = signals.map((signal, index): Signal => ({ ...signal, gseq: firstGseq + index }));
     const trail = new WorkflowTrail(id);
