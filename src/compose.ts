@@ -300,9 +300,11 @@ async function composeRuntime(
   const { folder, env, loaded } = settings;
   // A copy: what is reloaded is written into it.
   const config = { ...(await daemon.readRuntimeConfig()) };
-  // The daemon's answer holds no keys, so that it can be shown; what needs them is built from the file in this process.
+  // The daemon's answer holds no keys, so that it can be shown; they come from the file and the environment of this process.
   const { providers: keyed, mcpServers } = loaded.config.runtime;
-  const providers = createConfiguredProviders({ ...config, providers: keyed }, env, (fields, message) => logger.warn(fields, message));
+  const providers = createConfiguredProviders({ ...config, providers: { ...config.providers, ...keyed } }, env, (fields, message) =>
+    logger.warn(fields, message),
+  );
   requireProviders(providers, config);
   for (const provider of embedding.providers ?? []) {
     providers.register(provider, { origin: 'code', default: provider.id === embedding.defaultProvider });

@@ -1,11 +1,16 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type Signet, startSignet } from '../helpers/signet.ts';
 import { call, hooksOf } from './calls.ts';
 import { verifies } from './verifies.ts';
+
+const LAUNCHER = fileURLToPath(new URL('../../bin/signet.js', import.meta.url));
 
 const FILES = {
   'agent.yaml': `agents:
@@ -49,6 +54,15 @@ afterAll(async () => {
 const get = (path: string, headers?: Record<string, string>) => call('GET', signet.daemonUrl + path, undefined, headers);
 const post = (path: string, body: unknown) => call('POST', signet.daemonUrl + path, body);
 const remember = async (body: Record<string, unknown>) => (await post('/api/memory/remember', body)).body;
+/** `signet remember` in a process of its own. @returns its exit code */
+async function storeInProcess(content: string, agent: string): Promise<number | null> {
+  const child = spawn(process.execPath, [LAUNCHER, 'remember', content, '--agent', agent, '--private'], {
+    env: { PATH: process.env.PATH, HOME: folder, SIGNET_PATH: folder, SIGNET_DAEMON_URL: signet.daemonUrl },
+    stdio: 'ignore',
+  });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  return code;
+}
 const contents = ({ results }: { results: { content: string }[] }) => results.map(({ content }) => content).sort();
 const recall = async (query: string, agentId?: string) => contents((await post('/api/memory/recall', { query, agentId })).body);
 const injectOf = async (agentId?: string): Promise<string> => (await hook('session-start', { agentId })).inject;
@@ -174,20 +188,23 @@ describe('what an agent sees', () => {
     expect(contents({ results }).join()).not.toContain('of dot');
   });
 
-  verifies(['agents.one-daemon', 'agents.write.concurrent'], async () => {
-    const writes = Array.from({ length: 20 }, (_, index) =>
-      remember({ content: `Parallel entry ${index}.`, agentId: index % 2 === 0 ? 'dot' : 'rose', scope: 'private' }),
-    );
-    expect((await Promise.all(writes)).map(({ success }) => success)).toEqual(Array.from({ length: 20 }, () => true));
-    const seen = async (agentId: string) => (await post('/api/memory/recall', { query: 'parallel entry', agentId, limit: 100 })).body.count;
-    expect([await seen('dot'), await seen('rose')]).toEqual([10, 10]);
-    expect(
-      readdirSync(join(folder, 'data'))
-        .filter((file) => file.endsWith('.db'))
-        .sort(),
-    ).toContain('memory.db');
-    expect(readdirSync(folder, { recursive: true }).filter((file) => String(file).endsWith('memory.db'))).toHaveLength(1);
-  });
+  verifies(
+    ['agents.one-daemon', 'agents.write.concurrent'],
+    'harnesses of two agents in processes of their own write at once',
+    async () => {
+      const writes = Array.from({ length: 8 }, (_, index) => storeInProcess(`Parallel entry ${index}.`, index % 2 === 0 ? 'dot' : 'rose'));
+      expect(await Promise.all(writes)).toEqual(Array.from({ length: 8 }, () => 0));
+      const seen = async (agentId: string) =>
+        (await post('/api/memory/recall', { query: 'parallel entry', agentId, limit: 100 })).body.count;
+      expect([await seen('dot'), await seen('rose')]).toEqual([4, 4]);
+      expect(
+        readdirSync(join(folder, 'data'))
+          .filter((file) => file.endsWith('.db'))
+          .sort(),
+      ).toContain('memory.db');
+      expect(readdirSync(folder, { recursive: true }).filter((file) => String(file).endsWith('memory.db'))).toHaveLength(1);
+    },
+  );
 });
 
 describe('workspaces and their configuration', () => {

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -58,6 +58,35 @@ verifies(['cli.chat', 'runtime.channel.cli'], async () => {
   expect({ code, out }).toEqual({ code: 0, out: 'First answer.\nSecond answer.\n' });
   expect(await newest()).toMatchObject({ harness: 'signet-cli', turns: 2 });
 });
+
+const canOpenTerminal = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0;
+
+verifies(
+  ['cli.chat', 'cli.chat.streams'],
+  'on a terminal, what is typed is a prompt, its answer appears in pieces, and Ctrl-D leaves',
+  async ({ skip }) => {
+    if (!canOpenTerminal) return skip('script(1) of util-linux is needed to open a terminal');
+    model.script([{ text: 'Aye from the terminal, in several pieces.', delayMs: 20 }]);
+    const command = `${process.execPath} ${LAUNCHER} chat`;
+    const env = { PATH: process.env.PATH, HOME: signet.folder, SIGNET_RUNTIME_URL: signet.runtimeUrl, TERM: 'xterm', NO_COLOR: '1' };
+    const child = spawn('script', ['--quiet', '--flush', '--return', '--command', command, '/dev/null'], { env });
+    let screen = '';
+    const pieces: string[] = [];
+    child.stdout.on('data', (chunk) => {
+      screen += chunk;
+      pieces.push(String(chunk));
+    });
+    const exited = new Promise((resolve) => child.once('exit', resolve));
+    await expect.poll(() => screen, { timeout: 30_000 }).toContain('/help lists the commands');
+    child.stdin.write('hello from a keyboard\r');
+    await expect.poll(() => screen, { timeout: PROCESS_TIMEOUT_MS }).toContain('several pieces.');
+    expect(pieces.filter((piece) => /Aye|terminal|several|pieces/.test(piece)).length).toBeGreaterThan(1);
+    expect(await newest()).toMatchObject({ harness: 'signet-cli', turns: 1 });
+    child.stdin.write('\u0004');
+    expect(await exited).toBe(0);
+  },
+  PROCESS_TIMEOUT_MS,
+);
 
 verifies('cli.chat.streams', async () => {
   const seen: { text: string; ended: boolean }[] = [];

@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, expect } from 'vitest';
@@ -163,6 +164,31 @@ verifies(
 verifies('runtime.parity.health', () => {
   expect(split.requests[0]?.line).toBe('GET /health');
 });
+
+verifies(
+  'runtime.stateless',
+  'a runtime that is stopped and started again has its session, its conversation and its key at the daemon',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'signet-stateless-'));
+    const env = { ANTHROPIC_BASE_URL: model.url, ANTHROPIC_API_KEY: 'test', SIGNET_PATH: folder };
+    const claimOf = async () => (await call('GET', `${signet.daemonUrl}/api/sessions/night-watch`)).body;
+    const first = await startSplitRuntime(signet.daemonUrl, env);
+    const { id } = await first.client.session.create({ sessionKey: 'night-watch' });
+    await first.client.session.prompt(id, { content: 'The lamp is lit.' });
+    const claim = await claimOf();
+    await first.close();
+    expect(await claimOf()).toMatchObject({ key: 'night-watch' });
+
+    const second = await startSplitRuntime(signet.daemonUrl, env);
+    expect((await second.client.session.list()).items).toMatchObject([{ id, sessionKey: 'night-watch', state: 'idle' }]);
+    await second.client.session.prompt(id, { content: 'Is it?' });
+    expect(JSON.stringify(model.requests.at(-1)?.body.messages)).toContain('The lamp is lit.');
+    expect(lines(second.requests)).not.toContain('POST /api/hooks/session-start');
+    expect(await claimOf()).toMatchObject({ key: claim.key, agentId: claim.agentId, runtimePath: claim.runtimePath });
+    await second.close();
+    rmSync(folder, { recursive: true, force: true });
+  },
+);
 
 verifies('runtime.no-direct-daemon', () => {
   const files = readdirSync(join(SOURCE, 'runtime'), { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));

@@ -29,13 +29,40 @@ const post = (path: string, body: unknown, headers?: Record<string, string>): Pr
   call('POST', signet.daemonUrl + path, body, headers);
 const remember = async (body: Record<string, unknown>): Promise<string> => (await post('/api/memory/remember', body)).body.id;
 
-verifies(['hooks.endpoints.json', 'hooks.custom-client.minimal', 'runtime.existing-harnesses'], async () => {
+verifies(['hooks.endpoints.json', 'hooks.custom-client.minimal'], async () => {
   for (const [name, body] of HOOKS) {
     const answer = await post(`/api/hooks/${name}`, { harness: 'never-heard-of', sessionKey: 'plain', ...body });
     expect([name, answer.status, answer.headers.get('content-type')]).toEqual([name, 200, expect.stringMatching(/^application\/json/)]);
     expect([name, typeof answer.body]).toEqual([name, 'object']);
   }
 });
+
+verifies(
+  'runtime.existing-harnesses',
+  'a harness that knows only the daemon keeps, finds and hands on what was said, with no session of the runtime',
+  async () => {
+    // As the plugins of today send it: their own names of fields, keys with colons, numbers where others write strings.
+    const about = {
+      harness: 'openclaw',
+      sessionKey: 'agent:default:main',
+      agentId: 'default',
+      runtimePath: 'plugin',
+      project: '/srv/mill',
+    };
+    expect((await post('/api/hooks/session-start', { ...about, sessionId: 'b3041c53' })).body).toMatchObject({
+      inject: expect.any(String),
+    });
+    await post('/api/hooks/remember', { ...about, content: 'The mill race freezes in January.' });
+    const { body } = await post('/api/hooks/user-prompt-submit', { ...about, userMessage: 'When does the mill race freeze?', prompt: 'x' });
+    expect(body.inject).toContain('The mill race freezes in January.');
+    expect((await post('/api/hooks/pre-compaction', { ...about, messageCount: 8, tokenCount: 127 })).body.summaryPrompt).toMatch(/\S/);
+    await post('/api/hooks/compaction-complete', { ...about, summary: 'We spoke of the mill race.' });
+    await post('/api/hooks/session-end', { ...about, reason: 'shutdown' });
+    expect((await post('/api/hooks/session-start', about)).body.inject).toContain('We spoke of the mill race.');
+    await post('/api/hooks/session-end', about);
+    expect((await signet.client.session.list()).items).toEqual([]);
+  },
+);
 
 verifies('hooks.custom-client.health', async () => {
   expect(await call('GET', `${signet.daemonUrl}/health`)).toMatchObject({ status: 200, body: { status: 'healthy', pid: process.pid } });

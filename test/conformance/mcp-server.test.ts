@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { resolveSettings } from '../../src/config.ts';
 import { tempFolder } from '../helpers/daemon-fixture.ts';
 import { connectHttp, connectStdio, SIGNET_MCP } from '../helpers/mcp-connection.ts';
 import { type Signet, startSignet } from '../helpers/signet.ts';
@@ -69,14 +68,6 @@ describe('Streamable HTTP', () => {
     const isOpen = Symbol('open');
     expect(await Promise.race([stream.closed, new Promise((resolve) => setImmediate(resolve, isOpen))])).toBe(isOpen);
     stream.close();
-  });
-
-  verifies('mcp.http.address', async () => {
-    const { host, port } = resolveSettings({ SIGNET_PATH: tempFolder() });
-    expect(`http://${host}:${port}/mcp`).toBe('http://127.0.0.1:3850/mcp');
-    const mcp = await connectHttp(signet.daemonUrl.replace('127.0.0.1', 'localhost'));
-    expect(await mcp.call('diagnostics')).toMatchObject({ status: 'healthy' });
-    await mcp.close();
   });
 });
 
@@ -184,6 +175,23 @@ describe('a tool call', () => {
         }),
       ]);
       await mcp.close();
+    },
+    PROCESS_TIMEOUT_MS,
+  );
+
+  test(
+    'is recorded by the daemon as a call of the MCP server, for its agent and harness',
+    async () => {
+      const { port } = new URL(signet.daemonUrl);
+      const env = { SIGNET_AGENT_ID: 'scout', SIGNET_HARNESS: 'zed', SIGNET_WORKSPACE: '/projects/boat' };
+      const mcp = await connectStdio({ SIGNET_PORT: port, HOME: tempFolder(), ...env });
+      const { id } = await mcp.call('memory_store', { content: 'The mast is spruce.' });
+      await mcp.call('memory_modify', { id, reason: 'checked', content: 'The mast is larch.' });
+      await mcp.close();
+      const memory = (await call('GET', `${signet.daemonUrl}/api/memory/${id}`)).body;
+      expect(memory).toMatchObject({ agentId: 'scout', project: '/projects/boat' });
+      const { history } = (await call('GET', `${signet.daemonUrl}/api/memory/${id}/history`)).body;
+      expect(JSON.stringify(history)).toContain('mcp-server');
     },
     PROCESS_TIMEOUT_MS,
   );

@@ -144,7 +144,41 @@ verifies('runtime.tool.same-as-mcp', 'they take the same fields, find and change
     expect(shapeOf(name, own!.inputSchema)).toEqual(shapeOf(name, inputSchema as unknown as Schema));
   }
 
-  const value = async (name: string, input: object) => (await call('POST', `${signet.runtimeUrl}/tools/${name}`, { input })).body.output;
+  const run = async (name: string, input: object) => (await call('POST', `${signet.runtimeUrl}/tools/${name}`, { input })).body;
+  const value = async (name: string, input: object) => (await run(name, input)).output;
+  // The tools of the runtime are code of their own: each field is tried there too.
+  const full = { content: 'The lock keeper is off on Sundays.', type: 'decision', importance: 0.25, tags: 'lock,week' };
+  const stored = await value('memory_store', full);
+  expect(await mcp.call('memory_get', { id: stored.id })).toMatchObject(full);
+  expect(await mcp.call('memory_get', { id: stored.id })).toMatchObject(await value('memory_get', { id: stored.id }));
+  await value('memory_store', { content: 'The lock keeper fishes on Sundays.', type: 'fact' });
+  const search = { query: 'lock keeper Sundays' };
+  const idsOf = (results: { id: string }[]) => results.map(({ id: one }) => one);
+  for (const more of [{}, { limit: 1 }, { type: 'decision' }, { min_score: 0.99 }]) {
+    const there = (await mcp.call('memory_search', { ...search, ...more })).results;
+    expect(idsOf(await value('memory_search', { ...search, ...more })), JSON.stringify(more)).toEqual(idsOf(there));
+  }
+  expect(await value('memory_search', { ...search, limit: 1 })).toHaveLength(1);
+  expect(await value('memory_search', { ...search, type: 'decision' })).toMatchObject([{ id: stored.id }]);
+  await value('memory_modify', { id: stored.id, reason: 'asked', importance: 0, tags: 'week', type: 'fact' });
+  expect(await mcp.call('memory_get', { id: stored.id })).toMatchObject({
+    content: full.content,
+    importance: 0,
+    tags: 'week',
+    type: 'fact',
+  });
+  for (const [name, input] of [
+    ['memory_search', {}],
+    ['memory_store', {}],
+    ['memory_store', { content: 'x', importance: 2 }],
+    ['memory_get', {}],
+    ['memory_modify', { id: stored.id }],
+    ['memory_forget', { id: stored.id }],
+    ['memory_get', { id: 'mem_nobody' }],
+  ] as const) {
+    expect([name, input, (await run(name, input)).isError]).toEqual([name, input, true]);
+  }
+
   const { id } = await value('memory_store', { content: 'The harbour crane is orange.', tags: 'harbour' });
   const [found] = await value('memory_search', { query: 'harbour crane' });
   expect((await mcp.call('memory_search', { query: 'harbour crane' })).results[0]).toEqual(found);

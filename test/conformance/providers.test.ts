@@ -1,5 +1,12 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest';
-import type { Provider } from '../../src/core/provider.ts';
+import { createRuntimeClient } from '../../src/client/runtime-client.ts';
+import { start } from '../../src/compose.ts';
+import { resolveSettings } from '../../src/config.ts';
+import { silentLogger } from '../../src/core/logger.ts';
+import type { CompletionOptions, Provider } from '../../src/core/provider.ts';
 import { createConfiguredProviders } from '../../src/providers/from-config.ts';
 import type { Wire } from '../helpers/model-server/reply.ts';
 import { type ModelServer, startModelServer } from '../helpers/model-server/server.ts';
@@ -30,7 +37,6 @@ describe.for(PROVIDERS)('the provider %s', ([id, wire]) => {
   beforeEach(() => {
     provider = providers().get(id);
   });
-  const body = () => JSON.stringify(model.requests.at(-1)?.body);
 
   verifies(
     ['runtime.provider.id', 'runtime.provider.anthropic', 'runtime.provider.openai', 'runtime.provider.openai-compatible'],
@@ -76,26 +82,51 @@ describe.for(PROVIDERS)('the provider %s', ([id, wire]) => {
     expect(result).toMatchObject({ content: 'One two three four.', stopReason: 'end_turn' });
   });
 
-  verifies(
-    [
-      'runtime.provider.option.model',
-      'runtime.provider.option.max-tokens',
-      'runtime.provider.option.temperature',
-      'runtime.provider.option.tools',
-      'runtime.provider.option.system-prompt',
-    ],
-    'every option reaches the provider',
-    async () => {
-      await provider.complete(HELLO, { model: 'large', maxTokens: 77, temperature: 0, tools: [TOOL], systemPrompt: 'Speak softly.' });
-      expect(model.requests.at(-1)).toMatchObject({ model: 'large', body: { temperature: 0 } });
-      expect(body()).toMatch(/"max_(output_|completion_)?tokens":77/);
-      expect(body()).toContain('Speak softly.');
-      expect(body()).toContain('Boils water.');
-      await provider.complete(HELLO);
-      expect(model.requests.at(-1)?.body).not.toHaveProperty('temperature');
-      expect(model.requests.at(-1)?.model).toBe('small');
-    },
-  );
+  const sent = async (options: CompletionOptions) => {
+    await provider.complete(HELLO, options);
+    return model.requests.at(-1)!.body as Record<string, unknown>;
+  };
+  const place = <T>(places: Readonly<Record<Wire, T>>): T => places[wire];
+
+  verifies('runtime.provider.option.model', async () => {
+    expect((await sent({ model: 'large' })).model).toBe('large');
+    expect((await sent({})).model).toBe('small');
+  });
+
+  verifies('runtime.provider.option.max-tokens', async () => {
+    const field = place({ anthropic: 'max_tokens', responses: 'max_output_tokens', chat: 'max_completion_tokens' });
+    const body = await sent({ maxTokens: 77 });
+    expect(body[field] ?? body.max_tokens).toBe(77);
+  });
+
+  verifies('runtime.provider.option.temperature', async () => {
+    expect((await sent({ temperature: 0 })).temperature).toBe(0);
+    expect((await sent({ temperature: 0.7 })).temperature).toBe(0.7);
+    expect(await sent({})).not.toHaveProperty('temperature');
+  });
+
+  verifies('runtime.provider.option.tools', async () => {
+    const { name, description, inputSchema } = TOOL;
+    const { tools } = await sent({ tools: [TOOL] });
+    expect(tools).toMatchObject([
+      place<object>({
+        anthropic: { name, description, input_schema: inputSchema },
+        responses: { type: 'function', name, description, parameters: inputSchema },
+        chat: { type: 'function', function: { name, description, parameters: inputSchema } },
+      }),
+    ]);
+    expect((await sent({})).tools ?? []).toEqual([]);
+  });
+
+  verifies('runtime.provider.option.system-prompt', async () => {
+    const body = await sent({ systemPrompt: 'Speak softly.' });
+    const system = place<unknown>({
+      anthropic: body.system,
+      responses: body.instructions,
+      chat: (body.messages as { role: string }[] | undefined)?.filter(({ role }) => role === 'system' || role === 'developer'),
+    });
+    expect(JSON.stringify(system)).toContain('Speak softly.');
+  });
 
   verifies('runtime.provider.available', async () => {
     expect(await provider.available()).toBe(true);
@@ -115,19 +146,38 @@ verifies('runtime.provider.result.stop-reason', async () => {
   expect(await seen('anthropic', 'stop_sequence')).toBe('stop_sequence');
 });
 
-verifies('runtime.provider.registered', async () => {
-  const registry = createConfiguredProviders(
-    { default: 'local', providers: { local: { kind: 'openai-compatible', baseUrl: `${model.url}/v1` } } },
-    {},
-  );
-  const quiet: Provider = { ...registry.get('demo'), id: 'quiet', kind: 'mine', defaultModel: 'hush' };
-  registry.register(quiet, { origin: 'code' });
-  expect(registry.list().map(({ id, origin }) => [id, origin])).toEqual(
-    expect.arrayContaining([
-      ['local', 'agent.yaml'],
-      ['quiet', 'code'],
-    ]),
-  );
-  expect(registry.resolve().provider.id).toBe('local');
-  expect(registry.resolve({ provider: 'quiet' })).toMatchObject({ provider: quiet, model: 'hush' });
+verifies('runtime.provider.registered', 'providers of agent.yaml and of the program that starts it answer sessions', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'signet-providers-'));
+  const local = `{ kind: openai-compatible, baseUrl: "${model.url}/v1", model: tiny }`;
+  writeFileSync(join(folder, 'agent.yaml'), `runtime: { default: local, providers: { local: ${local} } }\n`);
+  const quiet: Provider = {
+    ...createConfiguredProviders({ providers: {} }, {}).get('demo'),
+    ...{ id: 'quiet', kind: 'mine', defaultModel: 'hush' },
+  };
+  const env = { SIGNET_PATH: folder, SIGNET_PORT: '0', SIGNET_RUNTIME_PORT: '0' };
+  const running = await start(resolveSettings(env), silentLogger, { providers: [quiet] });
+  try {
+    const client = createRuntimeClient({ baseUrl: running.runtime.url });
+    const { providers: listed } = await client.providers.list();
+    expect(listed.map(({ id, origin }) => [id, origin])).toEqual(
+      expect.arrayContaining([
+        ...[
+          ['local', 'agent.yaml'],
+          ['quiet', 'code'],
+        ],
+      ]),
+    );
+    model.script([{ text: 'From the file.' }]);
+    const answer = async (input: { provider?: string }) => {
+      const { id, model: name } = await client.session.create(input);
+      return [name, (await client.session.prompt(id, { content: 'hello' })).content];
+    };
+    expect(await answer({})).toEqual(['tiny', 'From the file.']);
+    const before = model.requests.length;
+    expect(await answer({ provider: 'quiet' })).toEqual(['hush', expect.stringMatching(/\S/)]);
+    expect(model.requests.length).toBe(before);
+  } finally {
+    await running.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
 });

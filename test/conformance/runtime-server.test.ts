@@ -1,5 +1,4 @@
 import { writeFileSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { resolveSettings } from '../../src/config.ts';
@@ -62,18 +61,23 @@ verifies(['runtime.providers.list', 'runtime.config.provider'], async () => {
   expect(rig.model.requests.at(-1)).toMatchObject({ wire: 'anthropic', model: 'claude-of-the-house' });
 });
 
-verifies('runtime.config.from-daemon', 'what the daemon says of `runtime:` is what the runtime goes by', async () => {
-  const { body: config } = await call('GET', `${rig.daemonUrl}/api/config/runtime`);
-  expect(config).toMatchObject({ default: 'house', limits: { roundsMax: 7, idleTtlMs: 90_000 } });
-  const { id, provider, model } = await rig.client.session.create();
-  expect([provider, model]).toEqual([config.default, config.providers.house.model]);
-  const [created] = await readLog(rig.client, id);
-  const { limits } = created!.payload as { limits: Record<string, number> };
-  // What agent.yaml says and what it leaves out, both as the daemon tells it.
-  expect(limits).toEqual(Object.fromEntries(Object.keys(limits).map((name) => [name, config.limits[name]])));
-  const composing = await readFile(new URL('../../src/compose.ts', import.meta.url), 'utf8');
-  expect(composing).toContain('client.call(daemonOperations.runtimeConfig');
-});
+verifies(
+  'runtime.config.from-daemon',
+  'a runtime beside the daemon goes by the provider and the limits of the daemon, not by its own file',
+  async () => {
+    const apart = await startSplitRuntime(rig.daemonUrl, { ANTHROPIC_API_KEY: 'test' });
+    try {
+      expect(apart.requests.map(({ line }) => line)).toContain('GET /api/config/runtime');
+      const { id, provider, model } = await apart.client.session.create();
+      expect([provider, model]).toEqual(['house', 'claude-of-the-house']);
+      const [created] = await readLog(apart.client, id);
+      expect(created!.payload).toMatchObject({ limits: { roundsMax: 7 } });
+      expect((await apart.client.info()).limits).toMatchObject({ idleTtlMs: 90_000 });
+    } finally {
+      await apart.close();
+    }
+  },
+);
 
 verifies('runtime.providers.status', async () => {
   expect(await get('/providers/house/status')).toMatchObject({ status: 200, body: { id: 'house', available: true } });
@@ -97,14 +101,6 @@ verifies(['runtime.info.version', 'runtime.info.config'], async () => {
     limits: expect.objectContaining({ turnTimeoutMs: 1_800_000 }),
   });
   expect(JSON.stringify(body)).not.toContain('sk-very-secret');
-});
-
-verifies(['runtime.port.default', 'daemon.port.default', 'mcp.env.signet-port', 'mcp.env.signet-host'], async () => {
-  const SIGNET_PATH = rig.folder;
-  expect(resolveSettings({ SIGNET_PATH })).toMatchObject({ port: 3850, runtimePort: 7700, host: '127.0.0.1' });
-  expect(resolveSettings({ SIGNET_PATH, SIGNET_PORT: '4850', SIGNET_HOST: '::1' })).toMatchObject({ port: 4850, host: '::1' });
-  // Port 0 is a change as well: what this server is bound to came from SIGNET_PORT.
-  expect(new URL(rig.daemonUrl).port).not.toBe('3850');
 });
 
 verifies('runtime.port.configurable', async () => {

@@ -24,11 +24,19 @@ export interface SplitRuntime {
   close(): Promise<void>;
 }
 
-/** A runtime in the role `runtime`, as `signet start --role runtime` composes it, on a workspace of its own, with everything it asks recorded. */
+/**
+ * A runtime in the role `runtime`, as `signet start --role runtime` composes it, on a workspace of its own
+ * (that of SIGNET_PATH when given), with everything it asks recorded.
+ */
 export async function startSplitRuntime(daemonUrl: string, env: Readonly<Record<string, string>>): Promise<SplitRuntime> {
-  const folder = mkdtempSync(join(tmpdir(), 'signet-split-'));
+  const own = env.SIGNET_PATH === undefined ? mkdtempSync(join(tmpdir(), 'signet-split-')) : undefined;
   const proxy = await startProxy(daemonUrl);
-  const place = { SIGNET_ROLE: 'runtime', SIGNET_DAEMON_URL: proxy.url, SIGNET_PATH: folder, SIGNET_RUNTIME_PORT: '0' };
+  const place = {
+    SIGNET_ROLE: 'runtime',
+    SIGNET_DAEMON_URL: proxy.url,
+    ...(own === undefined ? {} : { SIGNET_PATH: own }),
+    SIGNET_RUNTIME_PORT: '0',
+  };
   const running = await start(resolveSettings({ ...place, ...env }), silentLogger);
   return {
     client: createRuntimeClient({ baseUrl: running.runtime.url }),
@@ -36,7 +44,7 @@ export async function startSplitRuntime(daemonUrl: string, env: Readonly<Record<
     close: async () => {
       await running.close();
       await proxy.close();
-      rmSync(folder, { recursive: true, force: true });
+      if (own !== undefined) rmSync(own, { recursive: true, force: true });
     },
   };
 }

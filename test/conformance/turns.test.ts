@@ -9,6 +9,7 @@ import { silentLogger } from '../../src/core/logger.ts';
 import type { Provider } from '../../src/core/provider.ts';
 import { type Rig, readLog, startRig } from '../e2e/rig.ts';
 import { createPlannedProvider } from '../helpers/planned-provider.ts';
+import { startSignet } from '../helpers/signet.ts';
 import { call } from './calls.ts';
 import { verifies } from './verifies.ts';
 
@@ -21,7 +22,7 @@ afterAll(() => rig.close());
 const lastBody = () => rig.model.requests.at(-1)?.body as Record<string, unknown>;
 const names = (tools: unknown) => (tools as { name: string }[]).map(({ name }) => name).sort();
 
-verifies(['runtime.loop.provider', 'runtime.provider.default', 'runtime.turn.delivers'], async () => {
+verifies(['runtime.loop.provider', 'runtime.turn.delivers'], async () => {
   const { id, provider } = await rig.client.session.create();
   rig.model.script([{ text: 'Good morning.' }]);
   expect((await rig.client.session.prompt(id, { content: 'hello' })).content).toBe('Good morning.');
@@ -180,9 +181,44 @@ verifies(['runtime.resume.checkpoint', 'runtime.session-start.resumed'], async (
   expect(JSON.stringify(lastBody().system)).not.toContain('limes');
 });
 
-verifies('runtime.resume.documented', async () => {
-  const page = await readFile(new URL('../../docs/sessions.md', import.meta.url), 'utf8');
-  const resuming = page.split(/^## /m).find((section) => section.startsWith('Come back'));
-  for (const told of [/`resume: <id>`/, /checkpoint of the old one/, /last summary/, /last words/, /conversation itself is not\s+loaded/])
-    expect(resuming).toMatch(told);
+verifies('runtime.provider.default', 'with keys of several providers and no choice, Anthropic answers', async () => {
+  const keys = {
+    OPENAI_API_KEY: 'test',
+    OPENAI_BASE_URL: `${rig.model.url}/v1`,
+    ANTHROPIC_API_KEY: 'test',
+    ANTHROPIC_BASE_URL: rig.model.url,
+  };
+  const signet = await startSignet({ env: keys });
+  try {
+    const { id, provider } = await signet.client.session.create();
+    rig.model.script([{ text: 'Good evening.' }]);
+    expect([provider, (await signet.client.session.prompt(id, { content: 'hello' })).content]).toEqual(['anthropic', 'Good evening.']);
+    expect(rig.model.requests.at(-1)?.wire).toBe('anthropic');
+  } finally {
+    await signet.close();
+  }
 });
+
+verifies(
+  'runtime.resume.documented',
+  'a session resumed by id has what docs/sessions.md says: the last words, not the conversation',
+  async () => {
+    const page = await readFile(new URL('../../docs/sessions.md', import.meta.url), 'utf8');
+    expect(page).toMatch(/`resume: <id>`/);
+    const old = await rig.client.session.create({ sessionKey: 'harbour-log' });
+    rig.model.script([{ text: 'The first buoy is red.' }, { text: 'Summary: buoys were named.' }, { text: 'The last buoy is blue.' }]);
+    await rig.client.session.prompt(old.id, { content: 'Name the first buoy, please.' });
+    await rig.client.session.compact(old.id);
+    await rig.client.session.prompt(old.id, { content: 'Name the last buoy.' });
+    await rig.client.session.end(old.id);
+
+    const resumed = await rig.client.session.create({ resume: old.id });
+    expect(resumed).toMatchObject({ sessionKey: 'harbour-log', turns: 0 });
+    await rig.client.session.prompt(resumed.id, { content: 'Go on.' });
+    const { system, messages } = lastBody();
+    expect(JSON.stringify(system)).toContain('Summary: buoys were named.');
+    expect(JSON.stringify(system)).toContain('The last buoy is blue.');
+    expect(messages).toHaveLength(1);
+    expect(JSON.stringify(await rig.client.session.messages(old.id))).toContain('first buoy');
+  },
+);

@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { verifies } from '../conformance/verifies.ts';
 import { type CallbackServer, startCallbackServer } from '../helpers/callback-server.ts';
 import { type ModelServer, startModelServer } from '../helpers/model-server/server.ts';
 import { type SignetProcess, startSignetProcess } from '../helpers/signet.ts';
@@ -62,42 +61,38 @@ async function exitCode(): Promise<number | null> {
   return child.exitCode;
 }
 
-verifies(
-  'runtime.stateless',
-  'a daemon killed in the middle of a model call goes on with the turn, ends it once, and keeps the queue',
-  async () => {
-    model.gate();
-    const { id } = await signet.client.session.create({});
-    await signet.client.session.promptAsync(id, { content: 'Say tea.', promptId: 'p1' });
-    await model.next();
-    await signet.client.session.promptAsync(id, { content: 'Say milk.', promptId: 'p2' });
-    await killAndRestart();
-    const first = signet.client.session.prompt(id, { content: 'Say tea.', promptId: 'p1' });
-    (await model.next(15_000)).reply({ text: 'tea' });
-    (await model.next()).reply({ text: 'milk' });
-    expect(await first).toMatchObject({ status: 'completed', content: 'tea' });
-    expect(await signet.client.session.prompt(id, { content: 'Say milk.', promptId: 'p2' })).toMatchObject({ content: 'milk' });
-    const log = await readLog(signet.client, id);
-    expect(payloads(log, 'prompt:received').length).toBe(2);
-    expect(payloads(log, 'harness:start').length).toBe(2);
-    expect(payloads(log, 'turn:end').map(({ promptId, stopReason }) => [promptId, stopReason])).toEqual([
-      ['p1', 'end_turn'],
-      ['p2', 'end_turn'],
-    ]);
-    expect(payloads(log, 'session:resumed')).toMatchObject([{ restarted: ['t1.r1.a1'] }]);
-    expect(log.map(({ seq }) => seq)).toEqual(log.map((_, index) => index + 1));
-    // Both requests carried the same key, so that a provider that knows it answers once.
-    expect(model.requests[0]!.headers['idempotency-key']).toBe(model.requests[1]!.headers['idempotency-key']);
+test('a daemon killed in the middle of a model call goes on with the turn, ends it once, and keeps the queue', async () => {
+  model.gate();
+  const { id } = await signet.client.session.create({});
+  await signet.client.session.promptAsync(id, { content: 'Say tea.', promptId: 'p1' });
+  await model.next();
+  await signet.client.session.promptAsync(id, { content: 'Say milk.', promptId: 'p2' });
+  await killAndRestart();
+  const first = signet.client.session.prompt(id, { content: 'Say tea.', promptId: 'p1' });
+  (await model.next(15_000)).reply({ text: 'tea' });
+  (await model.next()).reply({ text: 'milk' });
+  expect(await first).toMatchObject({ status: 'completed', content: 'tea' });
+  expect(await signet.client.session.prompt(id, { content: 'Say milk.', promptId: 'p2' })).toMatchObject({ content: 'milk' });
+  const log = await readLog(signet.client, id);
+  expect(payloads(log, 'prompt:received').length).toBe(2);
+  expect(payloads(log, 'harness:start').length).toBe(2);
+  expect(payloads(log, 'turn:end').map(({ promptId, stopReason }) => [promptId, stopReason])).toEqual([
+    ['p1', 'end_turn'],
+    ['p2', 'end_turn'],
+  ]);
+  expect(payloads(log, 'session:resumed')).toMatchObject([{ restarted: ['t1.r1.a1'] }]);
+  expect(log.map(({ seq }) => seq)).toEqual(log.map((_, index) => index + 1));
+  // Both requests carried the same key, so that a provider that knows it answers once.
+  expect(model.requests[0]!.headers['idempotency-key']).toBe(model.requests[1]!.headers['idempotency-key']);
 
-    // And a question asked again after another restart has the same answer, without a model call.
-    const before = model.requests.length;
-    const answer = await signet.client.session.prompt(id, { content: 'Say tea.', promptId: 'p1' });
-    await killAndRestart();
-    expect(await signet.client.session.prompt(id, { content: 'Say tea.', promptId: 'p1' })).toEqual(answer);
-    await expect(signet.client.session.prompt(id, { content: 'Say no.', promptId: 'p1' })).rejects.toMatchObject({ code: 'id_conflict' });
-    expect(model.requests.length).toBe(before);
-  },
-);
+  // And a question asked again after another restart has the same answer, without a model call.
+  const before = model.requests.length;
+  const answer = await signet.client.session.prompt(id, { content: 'Say tea.', promptId: 'p1' });
+  await killAndRestart();
+  expect(await signet.client.session.prompt(id, { content: 'Say tea.', promptId: 'p1' })).toEqual(answer);
+  await expect(signet.client.session.prompt(id, { content: 'Say no.', promptId: 'p1' })).rejects.toMatchObject({ code: 'id_conflict' });
+  expect(model.requests.length).toBe(before);
+});
 
 describe('a daemon killed in the middle of a tool call', () => {
   async function killDuringCall(toolClass: 'pure' | 'idempotent' | 'unsafe'): Promise<{ id: string; answer: Promise<unknown> }> {

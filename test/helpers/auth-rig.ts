@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
@@ -5,6 +6,9 @@ import { onTestFinished } from 'vitest';
 import type { NewToken } from '../../src/contract/tokens.ts';
 import { type Answer, call } from '../conformance/calls.ts';
 import { type Signet, type SignetOptions, startSignet } from './signet.ts';
+
+/** An address of TEST-NET-1, for machines without a network. */
+const TEST_ADDRESS = '192.0.2.77';
 
 export interface AuthRig extends Signet {
   /** The admin token of this start, as the commands find it. */
@@ -34,9 +38,15 @@ export async function startGuarded(yaml: string, options: SignetOptions = {}): P
   };
 }
 
-/** An address of this machine that is not loopback: whoever uses it comes from elsewhere, as far as a server can see. */
+/** An address of this machine that is not loopback: a server sees a caller from elsewhere. Undefined where there is none and none can be made. */
 export function outsideAddress(): string | undefined {
-  return Object.values(networkInterfaces())
-    .flat()
-    .find((address) => address && !address.internal && address.family === 'IPv4')?.address;
+  const find = () =>
+    Object.values(networkInterfaces())
+      .flat()
+      .find((address) => address && !address.internal && address.family === 'IPv4')?.address;
+  const found = find();
+  if (found !== undefined || process.getuid?.() !== 0) return found;
+  // TEST-NET-1, never routed: on the loopback device it is an address like any other.
+  const added = spawnSync('ip', ['address', 'add', `${TEST_ADDRESS}/32`, 'dev', 'lo']);
+  return added.status === 0 ? TEST_ADDRESS : undefined;
 }

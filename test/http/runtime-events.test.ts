@@ -3,6 +3,7 @@ import { verifies } from '../conformance/verifies.ts';
 import { type Rig, readLog, startRig } from '../e2e/rig.ts';
 import { startCutProxy } from '../helpers/cut-proxy.ts';
 import { createRandom, SEED } from '../helpers/seeded-random.ts';
+import { openSocket } from '../helpers/socket-client.ts';
 import { openSse, type SseFrame } from '../helpers/sse-client.ts';
 
 let rig: Rig;
@@ -13,6 +14,10 @@ afterAll(() => rig.close());
 
 const eventsOf = (query = '') => `${rig.runtimeUrl}/events${query}`;
 const stored = (frames: readonly SseFrame[]) => frames.filter(({ data }) => data.seq !== undefined);
+/** Seq of the end of the n-th turn; 0 while it has not come. */
+function headOf(frames: readonly SseFrame[], turn: number): number {
+  return Number(frames.filter(({ event }) => event === 'turn:end')[turn - 1]?.data.seq ?? 0);
+}
 const gseqs = (frames: readonly SseFrame[]) => stored(frames).map(({ data }) => data.gseq as number);
 
 async function turnsOf(ids: readonly string[], turns: number): Promise<void> {
@@ -21,7 +26,7 @@ async function turnsOf(ids: readonly string[], turns: number): Promise<void> {
 }
 
 verifies(
-  ['runtime.clients.several', 'sdk.runtime-client.two-clients'],
+  'sdk.runtime-client.two-clients',
   'a reader of all sessions has every signal of each once, in the order of the log, with log-wide ids',
   async () => {
     const client = await openSse(eventsOf());
@@ -42,6 +47,33 @@ verifies(
       const mine = stored(client.frames).filter(({ data }) => data.stream === `session:${id}`);
       expect(mine.map(({ data }) => data)).toEqual(await readLog(rig.client, id));
     }
+  },
+);
+
+verifies(
+  'runtime.clients.several',
+  'two event streams and a socket of one session see the same signals while a third client prompts',
+  async () => {
+    const { id } = await rig.client.session.create({});
+    const url = `${rig.runtimeUrl}/session/${id}/stream`;
+    const [first, second, socket] = await Promise.all([openSse(url), openSse(url), openSocket(rig.runtimeUrl)]);
+    await socket.ask({ op: 'sub', session: id });
+    await turnsOf([id], 2);
+    for (const reader of [first, second])
+      await reader.until(({ event, data }) => event === 'turn:end' && data.seq === headOf(reader.frames, 2));
+    await socket.until(({ event, seq }) => event === 'turn:end' && seq === headOf(first.frames, 2));
+    const log = await readLog(rig.client, id);
+    const seqs = log.map(({ seq }) => seq);
+    const told = [
+      ...[first, second].map(({ frames }) => stored(frames).map(({ data }) => data.seq as number)),
+      socket.messages.flatMap(({ seq }) => (seq === undefined ? [] : [seq as number])),
+    ];
+    // Each from where it came in, without a gap and without a double.
+    for (const seen of told) expect(seen).toEqual(seqs.filter((seq) => seq >= seen[0]!));
+    expect(Math.max(...told.map((seen) => seen[0]!))).toBeLessThan(headOf(first.frames, 1));
+    first.close();
+    second.close();
+    await socket.close();
   },
 );
 

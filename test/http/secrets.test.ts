@@ -1,10 +1,10 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { secretOperations } from '../../src/contract/secrets.ts';
 import { type Answer, call } from '../conformance/calls.ts';
 import { verifies } from '../conformance/verifies.ts';
 import { tempFolder } from '../helpers/daemon-fixture.ts';
+import { connectHttp } from '../helpers/mcp-connection.ts';
 import { type Signet, type SignetOptions, startSignet } from '../helpers/signet.ts';
 
 const VALUE = 'canary-7Hk2/pQ+x9==';
@@ -116,15 +116,29 @@ describe('a command', () => {
     expect((await exec(signet, pieces)).body.stdout).toBe('[REDACTED]');
   });
 
-  verifies('mcp.secret_exec.timeout', 'that never ends is ended, and its children with it', async () => {
+  verifies(
+    'mcp.secret_exec.timeout',
+    'called as a tool is given up after 30 seconds when nothing else was asked for',
+    async () => {
+      const signet = await start();
+      await put(signet, 'API_KEY');
+      const mcp = await connectHttp(signet.daemonUrl);
+      const startedAt = performance.now();
+      const input = { command: 'echo begun; sleep 600', secrets: { API_KEY: 'API_KEY' } };
+      expect(await mcp.call('secret_exec', input)).toMatchObject({ stdout: 'begun\n', code: 124, timedOut: true });
+      expect(performance.now() - startedAt).toBeGreaterThan(29_500);
+      await mcp.close();
+    },
+    90_000,
+  );
+
+  test('that never ends is ended, and its children with it', async () => {
     const signet = await start();
     await put(signet, 'API_KEY');
     const file = join(signet.folder, 'pid');
     const { status, body } = await exec(signet, `echo begun; sleep 600 & echo $! > ${file}; sleep 600`, { timeoutMs: 4_000 });
     expect([status, body]).toEqual([200, { stdout: 'begun\n', stderr: '', code: 124, timedOut: true, truncated: false }]);
     await expectGone(file);
-    const asked = { command: 'true', secrets: { A: 'API_KEY' } };
-    expect(secretOperations.execWithSecrets.input.parse(asked).timeoutMs).toBe(30_000);
     // Nobody may ask for longer than that.
     expect((await exec(signet, 'true', { timeoutMs: 30_001 })).body.errors).toMatchObject([{ pointer: '/timeoutMs' }]);
   });
