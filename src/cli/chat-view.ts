@@ -1,4 +1,5 @@
 import { isSignal, type SessionEvent } from '../client/session-stream.ts';
+import { visibleStart } from '../core/visible-text.ts';
 import type { Output, Style } from './terminal.ts';
 import { createTextFilter, plainLine } from './terminal-text.ts';
 
@@ -103,14 +104,14 @@ function takeFresh(call: ModelCall, { content, offset }: { readonly content: str
 
 /** The line an event deserves in a terminal, undefined for most. */
 export function describeEvent(event: SessionEvent, style: Style): string | undefined {
-  if (isSignal(event, 'tool:call')) return style.dim(`→ ${plainLine(event.payload.name, 64)} ${brief(event.payload.input)}`);
+  if (isSignal(event, 'tool:call')) return style.dim(`→ ${visibleStart(event.payload.name, 64)} ${brief(event.payload.input)}`);
   if (isSignal(event, 'tool:result')) {
     const { name, isError, error, output, durationMs } = event.payload;
-    const line = `← ${plainLine(name, 64)} ${isError ? 'failed' : 'answered'} after ${Math.round(durationMs)} ms: ${brief(error?.message ?? output)}`;
+    const line = `← ${visibleStart(name, 64)} ${isError ? 'failed' : 'answered'} after ${Math.round(durationMs)} ms: ${brief(error?.message ?? output)}`;
     return isError ? style.red(line) : style.dim(line);
   }
   if (isSignal(event, 'tool:progress')) {
-    return event.payload.message ? style.dim(`  ${plainLine(event.payload.message, TOOL_CHARS_MAX)}`) : undefined;
+    return event.payload.message ? style.dim(`  ${visibleStart(event.payload.message, TOOL_CHARS_MAX)}`) : undefined;
   }
   if (isSignal(event, 'turn:end')) return describeTurnEnd(event.payload, style);
   return describeTrouble(event, style) ?? describeState(event, style);
@@ -154,6 +155,7 @@ function describeState(event: SessionEvent, style: Style): string | undefined {
   return state ? style.dim(`· ${state}`) : undefined;
 }
 
+/** What a tool is given, or gives, must not be hidden by a character that a terminal obeys. */
 function brief(value: unknown): string {
-  return plainLine(typeof value === 'string' ? value : (JSON.stringify(value) ?? ''), TOOL_CHARS_MAX);
+  return visibleStart(typeof value === 'string' ? value.replace(/[\t\n\r]+/g, ' ') : (JSON.stringify(value) ?? ''), TOOL_CHARS_MAX);
 }

@@ -1,5 +1,6 @@
 import { isSignal } from '../client/session-stream.ts';
 import type { Session, SessionSummary } from '../contract/session.ts';
+import { visibleStart } from '../core/visible-text.ts';
 import type { CliContext } from './context.ts';
 import { createStyle, formatDuration, formatTable, type Style } from './terminal.ts';
 import { plainLine, safeJson } from './terminal-text.ts';
@@ -120,6 +121,6 @@ interface EventLine {
 /** `    12  10:41:07.123  tool:call  {"name":...}` */
 export function formatEvent(event: EventLine, style: Style): string {
   const clock = event.timestamp?.slice(11, 23) ?? '';
-  const payload = plainLine(JSON.stringify(event.payload), PAYLOAD_CHARS_MAX);
+  const payload = visibleStart(JSON.stringify(event.payload), PAYLOAD_CHARS_MAX);
   return `${String(event.seq ?? '').padStart(6)}  ${style.dim(clock.padEnd(12))}  ${plainLine(event.name, 128).padEnd(24)}  ${style.dim(payload)}`;
 }

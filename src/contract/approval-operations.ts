@@ -24,6 +24,8 @@ export const approvalOperations = {
           agent: AgentName,
           tool: z.string(),
           input: z.unknown(),
+          /** The whole input as JSON with every character visible, for a screen: controls, bidirectional and zero-width marks, tags as \u escapes. */
+          inputText: z.string(),
           reason: z.string(),
           requestedAt: z.string(),
           expiresAt: z.string(),

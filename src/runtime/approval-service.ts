@@ -2,6 +2,7 @@ import type { ParsedInputOf } from '../contract/operation.ts';
 import type { sessionOperations } from '../contract/session-operations.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
+import { visibleJson } from '../core/visible-text.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 
 type Ops = typeof sessionOperations;
@@ -13,7 +14,12 @@ export function createApprovalService(deps: RuntimeDeps) {
       const items = [...deps.supervisor.hosts()]
         .filter((host) => session === undefined || host.id === session)
         .flatMap((host) =>
-          [...host.view.approvals.values()].map((approval) => ({ ...approval, session: host.id, agent: host.view.session.agent })),
+          [...host.view.approvals.values()].map((approval) => ({
+            ...approval,
+            inputText: visibleJson(approval.input),
+            session: host.id,
+            agent: host.view.session.agent,
+          })),
         )
         .sort((a, b) => a.requestedAt.localeCompare(b.requestedAt) || a.id.localeCompare(b.id));
       return { items, count: items.length };

@@ -110,7 +110,7 @@ describe('the view of a conversation', () => {
     const line = (name: string, payload: Record<string, unknown>) => describeEvent(event(name, payload), plain);
     expect(line('tool:call', { name: 'shell', input: { command: 'ls\u001b[2J' } })).toBe('→ shell {"command":"ls\\u001b[2J"}');
     expect(line('tool:result', { name: 'shell', isError: true, error: { code: 'x', message: 'no\u001b[2J' }, durationMs: 3.4 })).toBe(
-      '← shell failed after 3 ms: no',
+      '← shell failed after 3 ms: no\\u001b[2J',
     );
     expect(line('session:researching', {})).toBe('· researching');
     expect(line('session:transition', {})).toBeUndefined();
