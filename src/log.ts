@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs';
 import { pino } from 'pino';
-import { REDACTED, SECRET_FIELDS } from './core/log-redaction.ts';
+import { REDACTED, redactKeys, SECRET_FIELDS } from './core/log-redaction.ts';
 import type { LeveledLogger } from './core/logger.ts';
 
 const STDOUT = 1;
@@ -9,14 +9,14 @@ const STDOUT = 1;
 const stdout = {
   write(line: string): void {
     try {
-      writeSync(STDOUT, line);
+      writeSync(STDOUT, redactKeys(line));
     } catch {
       // Nobody can be told: the place to tell it is the one that failed.
     }
   },
 };
 
-/** JSON lines on stdout. Errors carry their cause; fields that hold secrets are taken out, one level down as well. */
+/** JSON lines on stdout. Errors carry their cause; fields that hold secrets are taken out, one level down as well, and keys in any text. */
 export function createLogger(level: string): LeveledLogger {
   // Its level is a string to pino; only names of ours reach it.
   return pino(

@@ -5,6 +5,7 @@ import { CrossAgentConfig } from './cross-agent-config.ts';
 import { EmbeddingConfig } from './embedding-config.ts';
 import { AgentName, ToolName } from './ids.ts';
 import { ExtractionConfig, SynthesisConfig, TranscriptsConfig } from './jobs-config.ts';
+import { plainUrl } from './plain-url.ts';
 import { Price } from './provider.ts';
 import { RecordingConfig } from './recording.ts';
 import { McpServer, ToolClass } from './tool.ts';
@@ -27,7 +28,7 @@ export const ProviderConfig = z.strictObject({
   kind: ProviderKind.describe('Wire protocol'),
   apiKeyEnv: z.string().optional().describe('Name of the environment variable that holds the key'),
   apiKey: z.string().optional().describe('The key itself; apiKeyEnv is the safer way'),
-  baseUrl: z.url().optional().describe('Where the provider answers'),
+  baseUrl: plainUrl().optional().describe('Where the provider answers'),
   model: z.string().optional().describe('Model when a session names none'),
   stallTimeoutMs: z.int().min(100).max(600_000).optional().describe('Longest silence of the provider in the middle of an answer'),
   headers: z.record(z.string(), z.string()).optional().describe('Additional request headers'),
@@ -158,7 +159,7 @@ export const RuntimeConfig = z.strictObject({
     .default('deny')
     .describe('What it means when nobody decides an approval within limits.approvalTimeoutMs'),
   mcpServers: z
-    .record(ToolName, McpServer.omit({ mcpServer: true }))
+    .record(ToolName, McpServer.omit({ mcpServer: true }).extend({ url: plainUrl({ protocol: /^https?$/ }).optional() }))
     .default({})
     .describe('MCP servers whose tools sessions may use'),
   spawn: z

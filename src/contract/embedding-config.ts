@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { plainUrl } from './plain-url.ts';
 
 /** The model when none is named. */
 export const EMBEDDING_MODEL = 'nomic-embed-text';
@@ -14,8 +15,8 @@ export const EmbeddingConfig = z
       .describe(
         'Who turns texts into vectors: openai-compatible asks baseUrl, openai the API of OpenAI where no baseUrl is given, ollama its own API, auto the first of them that is configured; native is not ours and means none, which searches by words alone',
       ),
-    baseUrl: z.url().optional().describe('Where it answers, /v1 included for openai-compatible; ollama has a default'),
-    base_url: z.url().optional().describe('Older name of baseUrl'),
+    baseUrl: plainUrl().optional().describe('Where it answers, /v1 included for openai-compatible; ollama has a default'),
+    base_url: plainUrl().optional().describe('Older name of baseUrl'),
     model: z
       .string()
       .min(1)

@@ -14,9 +14,27 @@ const SECRET_NAMES = new Set(
 const SECRET_TEXT =
   /\b(?:sk|pk|rk|ghp|gho|ghs|xox[abp])[-_][A-Za-z0-9_-]{16,}|\bsignet_[a-z0-9]{5,12}_[A-Za-z0-9_-]{43}|\bBearer\s+[A-Za-z0-9._~+/-]{8,}=*/g;
 
+/** `https://user:password@host` */
+const URL_LOGIN = /\/\/[^/@\s"'\\<>]{1,512}@/g;
+/** `?api_key=…`, and the like behind `&`, `;` and `#`. */
+const URL_KEY =
+  /([?&;#](?:[\w.-]{0,64}(?:api[-_]?key|access[-_]?key|token|secret|passw(?:or)?d|signature|credentials?)|key|sig|auth|code|pwd)=)[^&;#\s"'\\<>]+/gi;
+/** A part of a path that is as long as keys are: some services have theirs in the path. */
+const URL_PATH_KEY =
+  /(\bhttps?:\/\/[^\s"'\\<>?#/]{1,512}(?:\/[^\s"'\\<>?#/]{0,19}){0,16}\/)(?=[\w-]{0,64}\d)(?=[\w-]{0,64}[A-Za-z])[\w-]{20,}/g;
+
+/** The text without keys and tokens, those in addresses included. Quotes and escapes stay whole, so that JSON stays JSON. */
+export function redactKeys(text: string): string {
+  return text
+    .replace(SECRET_TEXT, REDACTED)
+    .replace(URL_LOGIN, `//${REDACTED}@`)
+    .replace(URL_KEY, `$1${REDACTED}`)
+    .replace(URL_PATH_KEY, `$1${REDACTED}`);
+}
+
 /** The text without keys and tokens, at most TEXT_CHARS_MAX characters long. */
 export function redactText(text: string): string {
-  const plain = text.replace(SECRET_TEXT, REDACTED);
+  const plain = redactKeys(text);
   return plain.length <= TEXT_CHARS_MAX ? plain : `${plain.slice(0, TEXT_CHARS_MAX)}… (${plain.length} characters)`;
 }
 

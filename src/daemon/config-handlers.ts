@@ -1,21 +1,16 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { isAlias, isNode, isScalar, parseDocument, visit } from 'yaml';
+import { isAlias, isNode, isScalar, isSeq, parseDocument, visit } from 'yaml';
 import type { configOperations } from '../contract/config-operations.ts';
-import { REDACTED } from '../core/log-redaction.ts';
+import { SECRET_KEY, shownArgument, textWithoutSecrets, withoutSecrets } from '../core/config-redaction.ts';
+import { REDACTED, redactKeys } from '../core/log-redaction.ts';
 import type { Handlers } from '../core/operation-call.ts';
-import { redactSecrets } from '../core/transcript-redact.ts';
 import { CONFIG_FILES } from './agent-yaml.ts';
 import { type LiveConfig, problemsOf, RELOADED } from './config-live.ts';
 import { IDENTITY_FILES } from './identity.ts';
 
-/** Keys whose value is a secret, or holds some: header values and the environment of MCP servers are where people put theirs. */
-const SECRET_KEY = /^(?:.*api[-_]?key|.*token|.*secret|.*password|authorization|headers|env)$/i;
 /** Largest file whose content is shown. */
 const CONTENT_BYTES_MAX = 262_144;
-/** `https://user:password@host` */
-const URL_LOGIN = /\/\/[^/@\s]+@/g;
-
 export interface ConfigDeps {
   readonly folder: string;
   readonly live: LiveConfig;
@@ -28,8 +23,8 @@ export function createConfigHandlers({ folder, live }: ConfigDeps): Handlers<typ
       return {
         file: live.read.file,
         config: withoutSecrets(live.loaded.config) as Record<string, unknown>,
-        problems: problemsOf(live),
-        fault: live.fault,
+        problems: problemsOf(live).map(redactKeys),
+        fault: live.fault === null ? null : redactKeys(live.fault),
         reloaded: [...RELOADED],
         waiting: [...live.waiting],
         files: [...CONFIG_FILES, ...IDENTITY_FILES].flatMap((name) => {
@@ -45,7 +40,7 @@ function contentOf(path: string, size: number): string | null {
   if (size > CONTENT_BYTES_MAX) return null;
   try {
     const text = readFileSync(path, 'utf8');
-    return redactSecrets(path.endsWith('.md') ? text : yamlWithoutSecrets(text));
+    return textWithoutSecrets(path.endsWith('.md') ? text : yamlWithoutSecrets(text));
   } catch {
     return null; // Gone meanwhile, not readable, or broken: `fault` says what is wrong with the configuration.
   }
@@ -62,19 +57,14 @@ function yamlWithoutSecrets(text: string): string {
       visit(node, { Scalar: (key, scalar) => void (key === 'key' || clear(scalar)), Alias: (_, alias) => clear(alias) });
   };
   visit(document, {
-    Pair: (_, { key, value }) => void (isScalar(key) && SECRET_KEY.test(String(key.value)) && clear(value)),
+    Pair: (_, { key, value }) => {
+      const name = isScalar(key) ? String(key.value) : '';
+      if (SECRET_KEY.test(name)) clear(value);
+      else if (name === 'args' && isSeq(value)) for (const item of value.items) if (isScalar(item)) item.value = shownArgument(item.value);
+    },
     Scalar: (_, scalar) => {
-      if (typeof scalar.value === 'string') scalar.value = scalar.value.replace(URL_LOGIN, `//${REDACTED}@`);
+      if (typeof scalar.value === 'string') scalar.value = redactKeys(scalar.value);
     },
   });
-  return String(document).replace(URL_LOGIN, `//${REDACTED}@`);
-}
-
-function withoutSecrets(value: unknown): unknown {
-  if (typeof value === 'string') return value.replace(URL_LOGIN, `//${REDACTED}@`);
-  if (Array.isArray(value)) return value.map(withoutSecrets);
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, inner]) => [name, SECRET_KEY.test(name) && inner !== undefined ? REDACTED : withoutSecrets(inner)]),
-  );
+  return String(document);
 }

@@ -2,6 +2,7 @@ import type { RuntimeConfig } from '../contract/config.ts';
 import type { daemonOperations } from '../contract/daemon.ts';
 import type { OutputOf } from '../contract/operation.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
+import { withoutSecrets } from '../core/config-redaction.ts';
 import type { JobStore } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ClaimStore, MemoryStore } from '../core/memory-store.ts';
@@ -122,7 +123,11 @@ export function withoutKeys(config: RuntimeConfig): RuntimeConfig {
         Object.fromEntries(Object.entries(entry).filter(([field]) => !secret.includes(field))) as T,
       ]),
     );
-  return { ...config, providers: without(config.providers, ['apiKey', 'headers']), mcpServers: without(config.mcpServers, ['env']) };
+  return {
+    ...config,
+    providers: withoutSecrets(without(config.providers, ['apiKey', 'headers'])) as RuntimeConfig['providers'],
+    mcpServers: withoutSecrets(without(config.mcpServers, ['env'])) as RuntimeConfig['mcpServers'],
+  };
 }
 
 /** What is wrong with the memory store. */

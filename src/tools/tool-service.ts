@@ -1,7 +1,9 @@
 import type { OutputOf } from '../contract/operation.ts';
+import { hasLogin } from '../contract/plain-url.ts';
 import type { CallbackTool, McpServer, ToolInfo, ToolRegistration, toolOperations } from '../contract/tool.ts';
 import { untilAborted } from '../core/deadline.ts';
 import { AppError, isAppError } from '../core/errors.ts';
+import { redactKeys } from '../core/log-redaction.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ConnectMcp } from '../core/mcp-connection.ts';
 import type { ToolContext } from '../core/tool.ts';
@@ -125,7 +127,8 @@ class RegisteredTools implements ToolService {
 
   async register(registration: ToolRegistration): Promise<ToolInfo[]> {
     const name = nameOf(registration);
-    if (!('mcpServer' in registration)) await requireCallbackHost(new URL(registration.callback.url), this.#deps.allowedHosts);
+    if ('mcpServer' in registration) requirePlainUrl(registration);
+    else await requireCallbackHost(new URL(registration.callback.url), this.#deps.allowedHosts);
     this.#requireFree(name);
     try {
       if ('mcpServer' in registration) await this.#addServer(registration, false).open();
@@ -189,7 +192,7 @@ class RegisteredTools implements ToolService {
 
   #addCallback(tool: CallbackTool, past?: 'accepted'): void {
     const { origin, pathname } = new URL(tool.callback.url);
-    this.#deps.registry.register(createCallbackTool(tool, this.#deps), { callback: `${origin}${pathname}` }, past);
+    this.#deps.registry.register(createCallbackTool(tool, this.#deps), { callback: redactKeys(`${origin}${pathname}`) }, past);
     this.#live.set(tool.name, { isConfigured: false, toolNames: () => [tool.name] });
   }
 
@@ -226,6 +229,14 @@ class RegisteredTools implements ToolService {
     this.#saving = done.catch(() => undefined); // The caller of the failed save hears of it; the next one tries anew.
     return done;
   }
+}
+
+/** @throws AppError `invalid_request` */
+function requirePlainUrl({ url }: McpServer): void {
+  if (url === undefined || !hasLogin(url)) return;
+  const detail =
+    'url must not hold a user or password: keep them as a secret (signet secret set), and give the server its key by env or its own login';
+  throw new AppError('invalid_request', { detail, errors: [{ pointer: '/url', detail }] });
 }
 
 function nameOf(registration: ToolRegistration): string {

@@ -8,10 +8,11 @@ agent: { name: Merle }
 hooks: { sessionStart: { recallLimit: 1 } }
 runtime:
   providers:
-    local: { kind: openai-compatible, baseUrl: 'http://me:pw1@127.0.0.1:9/v1', apiKey: key-1, headers: { x-team: key-2 } }
+    local: { kind: openai-compatible, baseUrl: 'http://127.0.0.1:9/v1?key=pw1', apiKey: key-1, headers: { x-team: key-2 } }
   mcpServers:
     notes: { command: notes, env: { NOTES_TOKEN: key-3 } }
 embedding: { provider: none, api_key: key-4 }
+telemetry: { otlpEndpoint: 'http://me:pw1@127.0.0.1:9/v1' }
 `;
 
 async function serve(yaml = YAML) {
