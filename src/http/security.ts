@@ -1,4 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { BODY_BYTES_MAX, type Operation, type Role } from '../contract/operation.ts';
 import { AppError } from '../core/errors.ts';
@@ -58,6 +59,7 @@ export function createGate(options: SecurityOptions): Gate {
   if (origins.has('*')) throw new AppError('config_invalid', { detail: 'allowed origins are named one by one; * is not taken' });
   return {
     admit(request, reply) {
+      refuseAmbiguous(request);
       const host = admitHost(request, hosts);
       addSecurityHeaders(reply);
       if (origins.size > 0) reply.header('vary', 'origin');
@@ -70,6 +72,16 @@ export function createGate(options: SecurityOptions): Gate {
     },
     auth,
   };
+}
+
+/** A proxy in front may read the first of two hosts, or the target's, and we another: then it guards what we do not serve. */
+function refuseAmbiguous({ raw: { rawHeaders, url } }: FastifyRequest): void {
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) if (rawHeaders[at]!.toLowerCase() === 'host') hosts += 1;
+  if (hosts > 1) throw new AppError('invalid_request', { detail: 'the request has more than one Host header; send one' });
+  if (url !== undefined && !url.startsWith('/') && url !== '*') {
+    throw new AppError('invalid_request', { detail: 'the target of the request must be a path, such as /health, not a whole address' });
+  }
 }
 
 function admitHost(request: FastifyRequest, hosts: ReadonlySet<string>): string {
@@ -91,7 +103,7 @@ function admitOrigin(
   const { headers, method } = request.raw;
   const origin = headers.origin?.toLowerCase();
   if (origin === undefined) {
-    if (method !== 'GET' && method !== 'HEAD' && headers['sec-fetch-site'] === 'cross-site') throw crossSite();
+    if (isCrossSite(headers) && !isNavigation(method, headers)) throw crossSite();
     return false;
   }
   if (isSameOrigin(origin, host, hosts)) return false;
@@ -118,13 +130,23 @@ function isSameOrigin(origin: string, host: string, hosts: ReadonlySet<string>):
   return origin === `https://${host}` && hosts.has(HOST_HEADER.exec(host)?.[1] ?? '');
 }
 
+/** What a browser says of the page that sends a request; other clients say nothing. */
+function isCrossSite(headers: IncomingHttpHeaders): boolean {
+  return headers['sec-fetch-site'] === 'cross-site' || headers['sec-fetch-site'] === 'same-site';
+}
+
+/** A person follows a link to a page of ours: the page that links learns nothing from it. */
+function isNavigation(method: string | undefined, headers: IncomingHttpHeaders): boolean {
+  return method === 'GET' && headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document';
+}
+
 function crossSite(): AppError {
   return new AppError('origin_forbidden', { detail: 'the browser says that this request comes from another site' });
 }
 
 /** A page elsewhere can open a stream by an image tag, without Origin; it could read nothing but would hold a connection. */
 function admitReader(request: FastifyRequest): void {
-  if (request.raw.headers.origin === undefined && request.raw.headers['sec-fetch-site'] === 'cross-site') throw crossSite();
+  if (request.raw.headers.origin === undefined && isCrossSite(request.raw.headers)) throw crossSite();
 }
 
 function addSecurityHeaders(reply: FastifyReply): void {

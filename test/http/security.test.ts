@@ -68,10 +68,12 @@ describe('Origin', () => {
     expect((await get({ origin: 'http://evil.example' })).status).toBe(403);
   });
 
-  test('a cross-site write that hides its origin is refused, a cross-site read is not', async () => {
+  test('a cross-site request that hides its origin is refused, unless a person follows a link', async () => {
     expect((await post({ ...JSON_TYPE, 'sec-fetch-site': 'cross-site' })).status).toBe(403);
     expect((await post({ ...JSON_TYPE, 'sec-fetch-site': 'same-origin' })).status).toBe(201);
-    expect((await get({ 'sec-fetch-site': 'cross-site' })).status).toBe(200);
+    expect((await get({ 'sec-fetch-site': 'cross-site' })).status).toBe(403);
+    const link = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
+    expect((await get(link)).status).toBe(200);
   });
 
   test('an allow-listed origin gets its own name, never a star, and a preflight', async () => {
