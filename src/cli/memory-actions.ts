@@ -134,8 +134,8 @@ export function formatMemories(memories: readonly Memory[]): string {
   return formatTable(['MEMORY', 'DAY', 'TYPE', 'WEIGHT', 'AGENT', 'CONTENT'], rows);
 }
 
-function formatHit({ id, content, type, created_at: at, score, tags }: RecalledMemory): string {
-  const head = [id, `score ${score.toFixed(2)}`, type, at.slice(0, 10), tags].filter(Boolean).join('  ');
+function formatHit({ id, content, type, created_at: at, score, tags, agentId, scope }: RecalledMemory): string {
+  const head = [id, `score ${score.toFixed(2)}`, type, at.slice(0, 10), agentId, scope, tags].filter(Boolean).join('  ');
   return `${plainText(content).trimEnd()}\n  ${plainText(head)}\n`;
 }
 

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { MemoryFileHeader, MemoryRecord, memoryLifecycleOperations, TRANSFER_MEMORIES_MAX } from '../contract/memory-lifecycle.ts';
+import { ImportedRecord, MemoryFileHeader, memoryLifecycleOperations, TRANSFER_MEMORIES_MAX } from '../contract/memory-lifecycle.ts';
 import type { DaemonClient } from '../core/operation-call.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
 import { type DaemonFlags, requireDaemonApi } from './daemon-api.ts';
@@ -53,7 +53,7 @@ export async function importMemories(
   for await (const _ of recordsOf(path, name));
   const conflict = flags.overwrite ? 'overwrite' : 'skip';
   const sum = { imported: 0, overwritten: 0, skipped: 0, duplicates: [] as { id: string; duplicateMemoryId: string }[] };
-  let batch: MemoryRecord[] = [];
+  let batch: ImportedRecord[] = [];
   let chars = 0;
   const send = async (): Promise<void> => {
     if (batch.length === 0) return;
@@ -79,7 +79,7 @@ export async function importMemories(
 }
 
 /** @throws CliExit naming the line that is wrong, and when the file is no export or was cut off */
-async function* recordsOf(path: string, name: string): AsyncGenerator<{ record: MemoryRecord; length: number }> {
+async function* recordsOf(path: string, name: string): AsyncGenerator<{ record: ImportedRecord; length: number }> {
   const fail = (why: string): CliExit => new CliExit(EXIT.failure, `${name} ${why}`);
   let number = 0;
   let isWhole = false;
@@ -91,7 +91,7 @@ async function* recordsOf(path: string, name: string): AsyncGenerator<{ record: 
         if (!MemoryFileHeader.safeParse(value).success) throw fail('is no file that signet memory export wrote (version 1)');
       } else if (isEnd(value)) isWhole = true;
       else {
-        const record = MemoryRecord.safeParse(value);
+        const record = ImportedRecord.safeParse(value);
         if (!record.success) {
           const issue = record.error.issues[0];
           throw fail(`line ${number} is no memory: ${[...(issue?.path ?? []), issue?.message].join(' ')}; nothing was taken in`);

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { AgentName, SessionId } from './ids.ts';
+import { AgentName, AskedSession, SessionId } from './ids.ts';
 import { defineOperation } from './operation.ts';
 import { ONE_SESSION } from './scope.ts';
 
-const sessionId = { id: SessionId };
+const sessionId = { id: AskedSession };
 const runtime = { tag: 'approvals' } as const;
 
 export const approvalOperations = {

@@ -195,6 +195,9 @@ export const AgentLimits = z.strictObject({
 });
 export type AgentLimits = z.output<typeof AgentLimits>;
 
+/** Who may see a memory whose writer does not say. */
+const DefaultVisibility = z.enum(['global', 'private']);
+
 export const AgentEntry = z.strictObject({
   name: NewAgentName,
   model: z.string().optional().describe('Model of this agent'),
@@ -204,6 +207,14 @@ export const AgentEntry = z.strictObject({
   read_policy: ReadPolicy.optional().describe('Whose global memories it sees beside its own; absent means shared: those of all agents'),
   policy_group: PolicyGroup.optional().describe('With `read_policy: group`: sees global memories of the agents of this group'),
   limits: AgentLimits.optional().describe('Limits of this agent alone'),
+  memory: z
+    .strictObject({
+      defaultVisibility: DefaultVisibility.optional().describe(
+        'Of memories this agent writes without a visibility; overrides memory.defaultVisibility',
+      ),
+    })
+    .optional()
+    .describe('How this agent remembers'),
   reactive: ReactiveAgent.optional().describe('What it reacts to when it takes part in a workflow'),
 });
 
@@ -297,6 +308,9 @@ export const AgentYaml = z.strictObject({
   /** Other Signet software keeps keys of its own here as well, such as pipelineV2; they are left alone. */
   memory: z
     .looseObject({
+      defaultVisibility: DefaultVisibility.optional().describe(
+        'Of memories written without a visibility; absent means global. With private also what nobody in particular writes is kept for `default` alone',
+      ),
       extraction: ExtractionConfig.prefault({}),
       transcripts: TranscriptsConfig.prefault({}),
       synthesis: SynthesisConfig.prefault({}),

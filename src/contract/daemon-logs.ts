@@ -21,6 +21,7 @@ export const LogEntry = z.object({
   message: z.string(),
   /** Secrets are taken out, long texts cut. */
   data: z.record(z.string(), z.unknown()).optional(),
+  /** `stack` for the role admin alone, and where no token is asked for. */
   error: z.object({ name: z.string(), message: z.string(), stack: z.string().optional() }).optional(),
 });
 export type LogEntry = z.output<typeof LogEntry>;

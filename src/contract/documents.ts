@@ -58,6 +58,8 @@ export const documentOperations = {
       project: z.string().max(4_096).optional(),
       agentId: AskingAgent,
       scope: Scope.optional(),
+      /** Older word for scope. */
+      visibility: Scope.optional(),
       sessionKey: z.string().max(512).optional(),
       who: z.string().max(256).optional(),
     }),

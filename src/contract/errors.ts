@@ -42,6 +42,7 @@ export const ERRORS = {
   secret_not_found: { status: 404, title: 'No secret of this name is stored', retryable: false },
   token_not_found: { status: 404, title: 'No token of this id', retryable: false },
   id_conflict: { status: 409, title: 'The id was used before with other content', retryable: false },
+  upgrade_required: { status: 426, title: 'Only a WebSocket is answered here', retryable: false },
   session_ended: { status: 409, title: 'The session has ended', retryable: false },
   session_quarantined: { status: 409, title: 'The session crashed again and again and is put aside', retryable: false },
   log_divergence: { status: 409, title: 'A stored log is damaged', retryable: false },

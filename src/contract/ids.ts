@@ -4,6 +4,9 @@ import { z } from 'zod';
 export const SessionId = z.string().regex(/^[a-z0-9_]{6,64}$/, 'must be 6 to 64 characters of a-z, 0-9 and _');
 export type SessionId = z.output<typeof SessionId>;
 
+/** A session that is asked for: one that is not there is not found, however it is spelled. */
+export const AskedSession = z.string().regex(/^[^\p{Cc}]{1,128}$/u, 'must be 1 to 128 characters, none of them a control character');
+
 /** A harness's name for a conversation; any text without control characters (`agent:dot:main` is common). */
 export const SessionKey = z.string().min(1).max(512);
 export type SessionKey = z.output<typeof SessionKey>;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { SessionId } from './ids.ts';
+import { AskedSession, SessionId } from './ids.ts';
 import { defineOperation, wholeNumber } from './operation.ts';
 import { ONE_SESSION, WHOLE_WORKSPACE } from './scope.ts';
 import { Session, SessionState } from './session.ts';
@@ -41,7 +41,7 @@ export const logOperations = {
     path: '/session/:id/verify',
     scope: ONE_SESSION,
     summary: 'Replay the log: fold its inputs with the machine and compare everything the machine says with what is stored.',
-    input: z.strictObject({ id: SessionId }),
+    input: z.strictObject({ id: AskedSession }),
     output: z.object({
       session: SessionId,
       verified: z.boolean(),
@@ -63,7 +63,7 @@ export const logOperations = {
     path: '/session/:id/state',
     scope: ONE_SESSION,
     summary: 'The session as it was after the step that signal `at` belongs to, folded from its log; without `at`, as it is.',
-    input: z.strictObject({ id: SessionId, at: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional() }),
+    input: z.strictObject({ id: AskedSession, at: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional() }),
     output: z.object({
       /** Last signal that was folded: the end of the step. */
       seq: z.int(),
@@ -83,7 +83,7 @@ export const logOperations = {
     scope: { ...ONE_SESSION, sessions: ['id', 'with'] },
     summary:
       'Where two sessions part: the first signal that differs, then their states. Ids, times and digests do not count; a fork begins with the past of its parent.',
-    input: z.strictObject({ id: SessionId, with: SessionId }),
+    input: z.strictObject({ id: AskedSession, with: AskedSession }),
     output: z.object({
       a: SessionId,
       b: SessionId,
@@ -102,7 +102,7 @@ export const logOperations = {
     path: '/session/:id/export',
     scope: ONE_SESSION,
     summary: 'The log as a file: a header, then one signal a line. The same log is the same text, byte for byte, in every workspace.',
-    input: z.strictObject({ id: SessionId }),
+    input: z.strictObject({ id: AskedSession }),
     output: z.string(),
     contentType: 'application/x-ndjson; charset=utf-8',
     errors: ['session_not_found', 'payload_too_large', 'log_trimmed'],

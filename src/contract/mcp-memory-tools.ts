@@ -12,12 +12,19 @@ const reason = z.string().trim().min(1).max(REASON_CHARS_MAX);
 /** Too large ones are taken as the largest: clients that exist send them. */
 const limit = (text: string) => z.number().int().min(1).describe(text);
 
+const visibility = z
+  .enum(['global', 'private'])
+  .describe('private: only the agent of this connection finds it; global: every agent may. Default: as configured for the agent');
+
 const briefMemory = {
   id: z.string(),
   content: z.string(),
   type: z.string(),
   importance: z.number(),
   tags: z.string().nullable(),
+  /** Whose it is, and who else sees it: global or private. */
+  agentId: z.string(),
+  scope: z.string(),
   created_at: z.string(),
 };
 const fullMemory = { ...briefMemory, updated_at: z.string(), version: z.number() };
@@ -48,6 +55,7 @@ export const MCP_MEMORY_TOOLS = {
       type: type.optional(),
       importance: importance.optional(),
       tags: tags.optional(),
+      visibility: visibility.optional(),
     }),
     output: z.object({ ...fullMemory, deduped: z.boolean().optional(), warning: z.string().optional() }),
     hints: WRITES,

@@ -167,6 +167,10 @@ const WORKSPACE_TOOLS = {
       title: z.string().trim().min(1).max(256).describe('Title; default: the first heading').optional(),
       format: DocumentFormat.describe('markdown (default) is cut by its headings, text by its paragraphs').optional(),
       tags: z.string().max(4_096).describe('Comma-separated tags of every piece').optional(),
+      visibility: z
+        .enum(['global', 'private'])
+        .describe('private: only the agent of this connection finds it; default: as configured for the agent')
+        .optional(),
     }),
     output: z.object({ source: z.string(), status: z.string(), chunks: z.number(), forgotten: z.number(), hash: z.string() }),
     hints: DESTROYS,

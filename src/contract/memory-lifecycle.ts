@@ -61,9 +61,15 @@ export const MemoryRecord = z.object({
   created_at: Timestamp,
   updated_at: Timestamp.optional(),
   deleted_at: Timestamp.nullable().default(null),
-  history: z.array(MemoryHistoryEntry).max(HISTORY_LIMIT_MAX).default([]),
+  history: z
+    .array(MemoryHistoryEntry.extend({ createdAt: Timestamp }))
+    .max(HISTORY_LIMIT_MAX)
+    .default([]),
 });
 export type MemoryRecord = z.output<typeof MemoryRecord>;
+/** Left out, the scope is what the agent's memories have when nothing is said. */
+export const ImportedRecord = MemoryRecord.extend({ scope: Scope.optional() });
+export type ImportedRecord = z.output<typeof ImportedRecord>;
 
 /** Lenient towards clients that exist: unknown fields are ignored on every route here. */
 const existing = { tag: 'memory', unknownFields: 'ignore' } as const;
@@ -273,7 +279,7 @@ export const memoryLifecycleOperations = {
     role: 'operator',
     summary: 'Take in memories of an export under their own ids. What is there already stays as it is, unless conflict is overwrite.',
     input: z.object({
-      memories: z.array(MemoryRecord).min(1).max(TRANSFER_MEMORIES_MAX),
+      memories: z.array(ImportedRecord).min(1).max(TRANSFER_MEMORIES_MAX),
       conflict: z.enum(['skip', 'overwrite']).default('skip'),
     }),
     output: z.object({

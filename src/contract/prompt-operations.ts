@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { Metadata, PromptId, SessionId } from './ids.ts';
+import { AskedSession, Metadata, PromptId } from './ids.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
 import { ONE_SESSION } from './scope.ts';
 import { ATTACHMENTS_MAX, Attachment, Delivery, PROMPT_BODY_BYTES_MAX, PromptAnswer, PromptContent, PromptState } from './session.ts';
 
-const sessionId = { id: SessionId };
+const sessionId = { id: AskedSession };
 const runtime = { tag: 'prompts' } as const;
 
 export const promptOperations = {

@@ -177,7 +177,7 @@ export const runtimeOperations = {
     summary: 'One WebSocket for many sessions: subscribe, prompt, abort, approve.',
     input: z.strictObject({ token: z.string().optional() }),
     output: z.string(),
-    errors: [],
+    errors: ['upgrade_required'],
     stream: 'websocket',
   }),
   metrics: defineOperation({

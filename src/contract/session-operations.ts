@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { approvalOperations } from './approval-operations.ts';
-import { AgentName, Metadata, SessionId, SessionKey } from './ids.ts';
+import { AgentName, AskedSession, Metadata, SessionId, SessionKey } from './ids.ts';
 import { logOperations } from './log-operations.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
 import { promptOperations } from './prompt-operations.ts';
@@ -28,7 +28,7 @@ const CreateSession = z.strictObject({
   metadata: Metadata.optional(),
 });
 
-const sessionId = { id: SessionId };
+const sessionId = { id: AskedSession };
 const runtime = { tag: 'sessions' } as const;
 
 export const sessionOperations = {

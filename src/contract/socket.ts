@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { PromptId, SessionId } from './ids.ts';
+import { AskedSession, PromptId } from './ids.ts';
 import { Attachment, Delivery, PromptContent } from './session.ts';
 
 const re = { id: z.union([z.string().min(1).max(128), z.int()]) };
-const session = { session: SessionId };
+const session = { session: AskedSession };
 
 /** What a client may send over `GET /ws`. Every command is answered with `{re: id, ok, …}`. */
 export const SocketCommand = z.discriminatedUnion('op', [

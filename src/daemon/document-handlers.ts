@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { AgentYaml } from '../contract/config.ts';
 import type { documentOperations } from '../contract/documents.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import { DOCUMENT, type DocumentNote, type DocumentStore } from '../core/document.ts';
@@ -12,18 +13,18 @@ import { memoryDraft } from './memory-input.ts';
 
 /** A piece that nobody weighed is less than a memory somebody meant to keep. */
 const IMPORTANCE = 0.3;
-const WHO_DEFAULT = 'daemon';
 
 export interface DocumentDeps {
   readonly documents: DocumentStore;
+  readonly config: AgentYaml;
 }
 
 type Ingest = ParsedInputOf<(typeof documentOperations)['ingestDocument']>;
 
 /** Handlers of /api/documents. */
-export function createDocumentHandlers({ documents }: DocumentDeps): Handlers<typeof documentOperations> {
+export function createDocumentHandlers({ documents, config }: DocumentDeps): Handlers<typeof documentOperations> {
   return {
-    ingestDocument: (input, context) => ingest(documents, input, context),
+    ingestDocument: (input, context) => ingest({ documents, config }, input, context),
     listDocuments: async ({ agentId, limit, offset }, context) => {
       const listed = await documents.list(ownerOf(scopeOf(agentOf(agentId, context))), limit, offset);
       return { documents: listed, count: listed.length };
@@ -40,11 +41,11 @@ export function createDocumentHandlers({ documents }: DocumentDeps): Handlers<ty
 }
 
 /** All pieces become findable or none: what a call or a process that ends in between leaves is the text of before. */
-async function ingest(documents: DocumentStore, input: Ingest, context: RequestContext) {
+async function ingest({ documents, config }: DocumentDeps, input: Ingest, context: RequestContext) {
   const reader = scopeOf(agentOf(input.agentId, context), context.caller);
   const name = { agentId: ownerOf(reader), source: input.source };
   const { title, chunks } = cutDocument(input.content, input.format, input.title);
-  const draft = draftOf(reader, input, context);
+  const draft = draftOf(config, reader, input, context);
   const hash = hashOf(input, title, draft);
   if (chunks.length === 0) {
     const detail = 'content holds nothing but white space and headings; send a text';
@@ -62,10 +63,14 @@ function noteOf(reader: Reader, reason: string, context: RequestContext): Docume
 }
 
 /** What all pieces share. The text of a document is data: nothing at its beginning is read as tags or as `critical:`. */
-function draftOf(reader: Reader, input: Ingest, context: RequestContext): MemoryDraft {
-  const { importance, tags, scope, who, project, sessionKey, source } = input;
-  const shared = { who: who ?? WHO_DEFAULT, sourceType: DOCUMENT, sourceId: source, project, sessionKey, importance: IMPORTANCE };
-  return memoryDraft(reader, { content: DOCUMENT, type: DOCUMENT, importance, tags, scope }, { ...shared, actor: actorOf(context) });
+function draftOf(config: AgentYaml, reader: Reader, input: Ingest, context: RequestContext): MemoryDraft {
+  const { importance, tags, scope, visibility, who, project, sessionKey, source } = input;
+  const shared = { who, config, sourceType: DOCUMENT, sourceId: source, project, sessionKey, importance: IMPORTANCE };
+  return memoryDraft(
+    reader,
+    { content: DOCUMENT, type: DOCUMENT, importance, tags, scope, visibility },
+    { ...shared, actor: actorOf(context) },
+  );
 }
 
 /** Of the text and of everything else that makes other memories of it. */

@@ -8,6 +8,7 @@ import type { MemoryDraft, SessionLine } from '../core/memory-store.ts';
 import type { KeptTurn } from '../core/transcript.ts';
 import { redactSecrets } from '../core/transcript-redact.ts';
 import { type Ask, type JobDeps, type Outcome, readerOf } from './job-deps.ts';
+import { unaskedVisibility } from './memory-input.ts';
 
 /** Turns looked at for one part; a part holds fewer unless they are very short. */
 const TURNS_MAX = 1_000;
@@ -66,7 +67,7 @@ function rangeOf({ from, to }: JobPayload): { from: number; to: number } {
 /** Memories of the session's own scope that speak of the same things; pinned ones are nobody's to replace. */
 async function knownMemories(deps: JobDeps, line: SessionLine, turns: readonly KeptTurn[]): Promise<Memory[]> {
   const reader = readerOf(line.agentId);
-  const scope = scopeFor(line.agentId);
+  const scope = scopeFor(deps, line.agentId);
   const spoken = turns.filter((turn) => turn.role === 'user' || turn.role === 'assistant');
   const longest = [...spoken].sort((a, b) => b.content.length - a.content.length || a.number - b.number).slice(0, LOOKUPS_MAX);
   const found = new Map<string, Memory>();
@@ -80,8 +81,8 @@ async function knownMemories(deps: JobDeps, line: SessionLine, turns: readonly K
 }
 
 /** What an agent's sessions say stays with it; `default` is nobody in particular. */
-function scopeFor(agentId: string): MemoryDraft['scope'] {
-  return agentId === DEFAULT_AGENT ? 'global' : 'private';
+function scopeFor({ config }: Pick<JobDeps, 'config'>, agentId: string): MemoryDraft['scope'] {
+  return unaskedVisibility(config, agentId, agentId === DEFAULT_AGENT ? 'global' : 'private');
 }
 
 interface Application {
@@ -101,7 +102,7 @@ async function apply(deps: JobDeps, line: SessionLine, { decision, project, key 
     pinned: false,
     who: 'extraction',
     agentId: line.agentId,
-    scope: scopeFor(line.agentId),
+    scope: scopeFor(deps, line.agentId),
     project,
     sessionKey: line.sessionKey,
     sourceType: 'extraction',

@@ -7,6 +7,7 @@ import type { HookDeps } from './hook-deps.ts';
 import { createHook, type HookInput, type HookSession } from './hook-session.ts';
 import { MEMORIES_NOTE, SUMMARY_GUIDELINES, SUMMARY_INSTRUCTION } from './hook-texts.ts';
 import { cutText, packMemories } from './inject-text.ts';
+import { unaskedVisibility } from './memory-input.ts';
 
 /** Recent memories shown to the summary, in characters. */
 const RECENT_CHARS_MAX = 2_000;
@@ -53,7 +54,7 @@ function tooLong(chars: number): string {
   return `the summary has ${chars} characters, a memory at most ${MEMORY_CHARS_MAX}: it is kept whole; injects show parts of it`;
 }
 
-/** The summary belongs to its agent alone; without one it is global like everything such a session writes. */
+/** The summary belongs to its agent alone; without one it is global, unless `memory.defaultVisibility` says otherwise. */
 async function keepSummary(deps: HookDeps, session: HookSession, input: HookInput<'hookCompactionComplete'>) {
   const { reader, line } = session;
   const { harness, transcript, transcriptPath } = input;
@@ -69,7 +70,7 @@ async function keepSummary(deps: HookDeps, session: HookSession, input: HookInpu
     pinned: false,
     who: 'system',
     agentId: ownerOf(reader),
-    scope: reader.agentId === null ? 'global' : 'private',
+    scope: unaskedVisibility(deps.config, ownerOf(reader), reader.agentId === null ? 'global' : 'private'),
     project,
     sessionKey: session.key,
     sourceType: input.harness,

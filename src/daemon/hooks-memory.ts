@@ -21,7 +21,9 @@ export function createMemoryHooks(deps: HookDeps): MemoryHooks {
       silent: () => ({ saved: false, success: true as const, id: '', memories: [] }),
       answer: async (input, { reader, key, project }, context) => {
         const draft = memoryDraft(reader, input, {
-          who: input.who ?? input.harness,
+          who: input.who,
+          program: input.harness,
+          config: deps.config,
           sourceType: input.harness,
           project,
           sessionKey: key,

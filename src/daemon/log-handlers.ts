@@ -1,5 +1,6 @@
-import type { daemonLogOperations } from '../contract/daemon-logs.ts';
+import type { daemonLogOperations, LogEntry } from '../contract/daemon-logs.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
+import { type Caller, mayUse } from '../core/caller.ts';
 import type { LogBook } from '../core/log-book.ts';
 import type { Handlers, RequestContext } from '../core/operation-call.ts';
 import { encodeFrame, type SseWriter } from '../http/sse.ts';
@@ -12,12 +13,20 @@ const PAGE_ENTRIES_MAX = 100;
 
 export function createLogHandlers({ logs }: { readonly logs: LogBook }): Pick<Handlers<typeof daemonLogOperations>, 'listLogs'> {
   return {
-    listLogs: ({ limit, level, category, since }) => {
+    listLogs: ({ limit, level, category, since }, { caller }) => {
       const sinceMs = since === undefined ? undefined : Date.parse(since);
       const found = logs.read({ level, category, sinceMs }, limit);
-      return { logs: found, count: found.length };
+      return { logs: found.map((entry) => shownTo(caller, entry)), count: found.length };
     },
   };
+}
+
+/** Where in the program something failed is for those who run it. */
+function shownTo(caller: Caller | undefined, { error, ...entry }: LogEntry): LogEntry {
+  if (error === undefined) return entry;
+  const { stack, ...said } = error;
+  const isShown = stack !== undefined && (caller === undefined || mayUse(caller.role, 'admin'));
+  return { ...entry, error: isShown ? { ...said, stack } : said };
 }
 
 /**
@@ -43,7 +52,7 @@ export async function streamLogs(
       // All that is kept, not a page: reading takes the newest first.
       for (const entry of logs.read({ level, category, after }, Number.MAX_SAFE_INTEGER).slice(0, PAGE_ENTRIES_MAX)) {
         after = entry.id;
-        if (!sse.frame(encodeFrame({ id: entry.id, event: 'message', data: entry }))) await sse.drained();
+        if (!sse.frame(encodeFrame({ id: entry.id, event: 'message', data: shownTo(context.caller, entry) }))) await sse.drained();
         if (sse.closed.aborted) return;
       }
       if (logs.read({ level, category, after }, 1).length > 0) continue;

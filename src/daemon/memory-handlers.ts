@@ -1,3 +1,4 @@
+import type { AgentYaml } from '../contract/config.ts';
 import { checkInput } from '../contract/input-check.ts';
 import { memoryOperations } from '../contract/memory.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
@@ -11,12 +12,10 @@ import { forgetMemories } from './memory-forget.ts';
 import { IMPORTANCE_DEFAULT, memoryDraft, recallQuery, requireSuperseded } from './memory-input.ts';
 import { type Item, itemOf, refused, settled } from './memory-item.ts';
 
-/** Author of a memory whose writer did not say. */
-const WHO_DEFAULT = 'daemon';
-
 type Input<K extends keyof typeof memoryOperations> = ParsedInputOf<(typeof memoryOperations)[K]>;
 
 export interface RememberDeps {
+  readonly config: AgentYaml;
   readonly memories: MemoryStore;
   /** What is to be said of an agent nobody has set up; nothing when left out. */
   readonly warnOf?: (agentId: string) => string | undefined;
@@ -54,11 +53,12 @@ export function createMemoryHandlers(deps: RememberDeps): Handlers<typeof memory
 }
 
 /** Also behind the older name of the route. @throws AppError memory_not_found when the memory to be superseded is not there for the caller */
-export async function rememberMemory({ memories, warnOf }: RememberDeps, input: Input<'remember'>, context: RequestContext) {
+export async function rememberMemory({ memories, config, warnOf }: RememberDeps, input: Input<'remember'>, context: RequestContext) {
   const agentId = askingAgent(input, context);
   const reader = scopeOf(agentId, context.caller);
   const draft = memoryDraft(reader, input, {
-    who: input.who ?? WHO_DEFAULT,
+    who: input.who,
+    config,
     sourceType: input.sourceType ?? 'manual',
     sourceId: input.sourceId,
     project: input.project,

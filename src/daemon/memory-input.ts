@@ -1,3 +1,4 @@
+import type { AgentYaml } from '../contract/config.ts';
 import type { Scope } from '../contract/memory.ts';
 import { AppError } from '../core/errors.ts';
 import { type MemoryDraft, type MemoryFilter, type MemoryStore, ownerOf, type Reader, type RecallQuery } from '../core/memory-store.ts';
@@ -20,9 +21,24 @@ export interface WriteFields {
   readonly supersedes?: string;
 }
 
-export type WriteContext = Pick<MemoryDraft, 'who' | 'sourceType' | 'sourceId' | 'project' | 'sessionKey' | 'actor'> & {
+export type WriteContext = Pick<MemoryDraft, 'sourceType' | 'sourceId' | 'project' | 'sessionKey' | 'actor'> & {
+  /** As the caller says; its agent when it says nothing, and without one the program it is. */
+  readonly who?: string | undefined;
+  /** The program that writes, such as a harness. */
+  readonly program?: string | undefined;
   readonly importance: number;
+  readonly config: AgentYaml;
 };
+
+/** Of memories an agent writes without a visibility, as agent.yaml says; undefined where it says nothing. */
+export function defaultVisibility({ agents, memory }: AgentYaml, agentId: string): MemoryDraft['scope'] | undefined {
+  return agents?.roster.find(({ name }) => name === agentId)?.memory?.defaultVisibility ?? memory.defaultVisibility;
+}
+
+/** Of what is written unasked, such as summaries: never wider than `otherwise`. */
+export function unaskedVisibility(config: AgentYaml, agentId: string, otherwise: MemoryDraft['scope']): MemoryDraft['scope'] {
+  return defaultVisibility(config, agentId) === 'private' ? 'private' : otherwise;
+}
 
 /**
  * What the store is asked to keep: prefixes read, type inferred, scope settled.
@@ -31,16 +47,17 @@ export type WriteContext = Pick<MemoryDraft, 'who' | 'sourceType' | 'sourceId' |
  */
 export function memoryDraft(reader: Reader, fields: WriteFields, context: WriteContext): MemoryDraft {
   const { content, tags, critical } = readPrefixes(fields.content);
-  const { importance, ...origin } = context;
+  const { importance, config, who, program, ...origin } = context;
   return {
     ...origin,
+    who: who ?? reader.agentId ?? program ?? ownerOf(reader),
     content,
     type: fields.type ?? inferType(content),
     importance: critical ? 1 : (fields.importance ?? importance),
     tags: tagList([...tagList(fields.tags), ...tags]),
     pinned: critical || (fields.pinned ?? false),
     agentId: ownerOf(reader),
-    scope: scopeToWrite(reader, fields),
+    scope: scopeToWrite(reader, fields, config),
     idempotencyKey: fields.idempotencyKey || null,
     createdAtMs: fields.createdAt === undefined ? undefined : Date.parse(fields.createdAt),
     supersedes: fields.supersedes,
@@ -63,8 +80,10 @@ export async function requireSuperseded(memories: MemoryStore, reader: Reader, i
   throw new AppError('memory_not_found', { detail, errors: [{ pointer: '/supersedes', detail }] });
 }
 
-function scopeToWrite(reader: Reader, fields: WriteFields): MemoryDraft['scope'] {
-  const wanted = namedScope(fields) ?? 'global';
+function scopeToWrite(reader: Reader, fields: WriteFields, config: AgentYaml): MemoryDraft['scope'] {
+  const wanted = namedScope(fields);
+  // What nobody in particular writes is then kept for `default`: less is found, nothing is told.
+  if (wanted === undefined) return defaultVisibility(config, ownerOf(reader)) ?? 'global';
   const name = fields.scope === undefined ? 'visibility' : 'scope';
   if (wanted === 'archived') throw refused(name, 'a memory is archived with its agent; write it as global or private');
   if (wanted === 'private' && reader.agentId === null) throw refused(name, 'a private memory needs the agentId it belongs to');

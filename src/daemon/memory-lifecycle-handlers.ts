@@ -9,7 +9,7 @@ import type { Handlers } from '../core/operation-call.ts';
 import { plainKey, readerFor } from './hook-session.ts';
 import { noteOf } from './memory-actor.ts';
 import { type RememberDeps, rememberMemory } from './memory-handlers.ts';
-import { memoryFilter, recallQuery } from './memory-input.ts';
+import { defaultVisibility, memoryFilter, recallQuery } from './memory-input.ts';
 
 const DAY_MS = 86_400_000;
 /** Days before today's beginning at which each part begins. */
@@ -31,10 +31,11 @@ export function createMemoryLifecycleHandlers({
   sessions,
   transfer,
   clock,
+  config,
   warnOf,
 }: MemoryLifecycleDeps): Handlers<typeof memoryLifecycleOperations> {
   return {
-    saveMemory: (input, context) => rememberMemory({ memories, ...(warnOf ? { warnOf } : {}) }, input, context),
+    saveMemory: (input, context) => rememberMemory({ memories, config, ...(warnOf ? { warnOf } : {}) }, input, context),
     memoryHistory: async (input, context) => {
       const reader = readerFor(input, context);
       if (!(await memories.get(reader, input.id)))
@@ -71,7 +72,10 @@ export function createMemoryLifecycleHandlers({
       return lines.map((line) => `${JSON.stringify(line)}\n`).join('');
     },
     importMemories: async (input) => {
-      const { duplicates, ...counts } = await transfer.importRecords(input.memories, input.conflict);
+      const { duplicates, ...counts } = await transfer.importRecords(
+        input.memories.map((record) => ({ ...record, scope: record.scope ?? defaultVisibility(config, record.agentId) ?? 'global' })),
+        input.conflict,
+      );
       return { ...counts, duplicates: [...duplicates], success: true };
     },
   };

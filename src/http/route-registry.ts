@@ -2,7 +2,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import type { WebSocket } from '@fastify/websocket';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { BODY_BYTES_MAX, type Operation } from '../contract/operation.ts';
-import { isAppError } from '../core/errors.ts';
+import { AppError, isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import type { AuthLimits } from './auth-limits.ts';
@@ -123,7 +123,11 @@ export function registerSocketRoute(host: RouteHost, operation: Operation, handl
       await host.gate.auth.checkOwner(operation, request, input);
       inputs.set(request, input);
     },
-    handler: async (_request, reply) => reply.code(426).header('upgrade', 'websocket').send(),
+    handler: (_request, reply) => {
+      reply.header('upgrade', 'websocket');
+      const detail = `${operation.path} is a WebSocket: send "connection: upgrade" and "upgrade: websocket", as a WebSocket client does`;
+      throw new AppError('upgrade_required', { detail });
+    },
     wsHandler: (ws: WebSocket, request: FastifyRequest) => {
       const socket = new ServerSocket(ws, host.limits, host.log);
       const end = () => socket.close(CLOSE_CODE.goingAway, 'closing');

@@ -13,6 +13,10 @@ const ID = { type: 'string', minLength: 1, maxLength: 128, description: 'Memory 
 const TYPE = { type: 'string', minLength: 1, maxLength: 64, description: 'Kind of memory: fact, preference, decision, ...' };
 const IMPORTANCE = { type: 'number', minimum: 0, maximum: 1, description: 'Importance from 0 to 1' };
 const TAGS = { type: 'string', maxLength: 4_096, description: 'Comma-separated tags' };
+const VISIBILITY = {
+  enum: ['global', 'private'],
+  description: 'private: only this agent finds it; global: every agent may. As configured for the agent when left out',
+};
 const content = (description: string) => ({ type: 'string', minLength: 1, maxLength: MEMORY_CHARS_MAX, description });
 const reason = (description: string) => ({ type: 'string', minLength: 1, maxLength: 2_000, description });
 
@@ -47,12 +51,18 @@ function memorySearch(daemon: DaemonClient): Tool {
 }
 
 function memoryStore(daemon: DaemonClient): Tool {
-  type Input = { content: string; type?: string; importance?: number; tags?: string };
+  type Input = { content: string; type?: string; importance?: number; tags?: string; visibility?: 'global' | 'private' };
   return {
     ...builtin('memory_store', 'idempotent', 'Save a new memory. The same content again is the same memory.'),
-    inputSchema: fields(['content'], { content: content('What to remember'), type: TYPE, importance: IMPORTANCE, tags: TAGS }),
+    inputSchema: fields(['content'], {
+      content: content('What to remember'),
+      type: TYPE,
+      importance: IMPORTANCE,
+      tags: TAGS,
+      visibility: VISIBILITY,
+    }),
     async execute(input, context) {
-      const { type, importance, ...told } = input as Input;
+      const { type, importance, visibility, ...told } = input as Input;
       const { sessionKey, agent, project, callKey } = context;
       const memory = await daemon.call(
         remember,
@@ -60,6 +70,7 @@ function memoryStore(daemon: DaemonClient): Tool {
           ...withTagPrefix(told, MEMORY_CHARS_MAX),
           type,
           importance,
+          visibility,
           agentId: agent,
           sessionKey,
           project: project || undefined,
@@ -141,8 +152,8 @@ function options(context: ToolContext): CallOptions {
 }
 
 /** What a model needs of a memory: every further field costs tokens in each result. */
-function shown({ id, content, type, importance, tags, created_at }: Memory): Record<string, unknown> {
-  return { id, content, type, importance, tags, created_at };
+function shown({ id, content, type, importance, tags, agentId, scope, created_at }: Memory): Record<string, unknown> {
+  return { id, content, type, importance, tags, agentId, scope, created_at };
 }
 
 /** A batch answers per memory; for a single one anything but success is a failure. */

@@ -115,7 +115,7 @@ describe('memory_search', () => {
     expect(ofType).toEqual([
       {
         ...{ id: expect.any(String), content: 'Prefers walnut bread.', type: 'preference', importance: 0.6, tags: 'food,bakery' },
-        ...{ score: expect.any(Number), created_at: expect.stringMatching(TIMESTAMP) },
+        ...{ agentId: 'default', scope: 'global', score: expect.any(Number), created_at: expect.stringMatching(TIMESTAMP) },
       },
     ]);
     const found = async (input: object) => (await tool('memory_search', input)).output.map(({ content }: { content: string }) => content);
@@ -138,7 +138,8 @@ describe('memory_store', () => {
   verifies(['mcp.memory_store.type', 'mcp.memory_store.tags', 'mcp.memory_store.result'], async () => {
     const input = { content: 'Chose the red door.', type: 'decision', importance: 0.8, tags: 'house,paint' };
     const { output, isError } = await tool('memory_store', input);
-    expect([isError, output]).toEqual([false, { ...input, id: expect.any(String), created_at: expect.stringMatching(TIMESTAMP) }]);
+    const owned = { agentId: 'default', scope: 'global', created_at: expect.stringMatching(TIMESTAMP) };
+    expect([isError, output]).toEqual([false, { ...input, id: expect.any(String), ...owned }]);
     expect((await daemon('GET', `/api/memory/${output.id}`)).body).toMatchObject({
       content: 'Chose the red door.',
       type: 'decision',

@@ -17,6 +17,7 @@ export const MCP_TOOL_REQUIREMENTS = {
     'memory.recall.endpoint': tested('POST /api/memory/recall serves the search'),
   },
   memory_store: {
+    'mcp.memory_store.visibility': tested('memory_store takes visibility, and an agent that is not its own does not find a private memory'),
     'mcp.memory_store.content': tested('memory_store requires content and refuses a call without it'),
     'mcp.memory_store.type': tested('memory_store keeps the given type'),
     'mcp.memory_store.importance': tested('memory_store keeps an importance from 0 to 1 and refuses others'),

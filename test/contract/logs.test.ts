@@ -3,6 +3,7 @@ import { daemonLogOperations, LOG_ENTRIES_MAX } from '../../src/contract/daemon-
 import { createLogBook, recordingLogger } from '../../src/core/log-book.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { createLogHandlers, streamLogs } from '../../src/daemon/log-handlers.ts';
+import { createTokenCheck } from '../../src/http/security.ts';
 import { createHttpServer } from '../../src/http/server.ts';
 import { call } from '../conformance/calls.ts';
 import { verifies } from '../conformance/verifies.ts';
@@ -10,7 +11,7 @@ import { serveDaemon } from '../helpers/daemon-server.ts';
 import { openSse } from '../helpers/sse-client.ts';
 
 /** The log over HTTP, with a hand on what is written to it. */
-async function serveLogs({ heartbeatMs = 10_000, level = 'debug' as const } = {}) {
+async function serveLogs({ heartbeatMs = 10_000, level = 'debug' as const, security = {} } = {}) {
   const clock = { ms: Date.parse('2025-03-03T12:00:00.000Z'), now: () => clock.ms };
   const log = recordingLogger(silentLogger, createLogBook(clock, level));
   const logs = log.book;
@@ -18,7 +19,7 @@ async function serveLogs({ heartbeatMs = 10_000, level = 'debug' as const } = {}
     operations: daemonLogOperations,
     handlers: createLogHandlers({ logs }),
     streams: { streamLogs: (input, context, sse) => streamLogs({ logs, heartbeatMs }, input, context, sse) },
-    ...{ security: {}, title: 'test', version: '0', log: silentLogger },
+    ...{ security, title: 'test', version: '0', log: silentLogger },
   });
   const { url } = await server.listen('127.0.0.1', 0);
   onTestFinished(() => server.close());
@@ -49,6 +50,27 @@ verifies(
     expect(await call('GET', `${url}/api/logs?level=loud`)).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
   },
 );
+
+test('stacks are for the role admin, and where no token is asked for', async () => {
+  const authenticate = createTokenCheck({ theirs: 'operator', ours: 'admin' });
+  const guarded = await serveLogs({ security: { authenticate } });
+  const open = await serveLogs();
+  const fail = ({ log }: typeof open) => log.error({ err: new Error('no such table') }, 'three');
+  fail(guarded);
+  fail(open);
+  const errorOf = async (url: string, token?: string) =>
+    (await call('GET', `${url}/api/logs`, undefined, token ? { authorization: `Bearer ${token}` } : {})).body.logs[0].error;
+  const streamed = async (token: string) => {
+    const stream = await openSse(`${guarded.url}/api/logs/stream?after=1&token=${token}`);
+    onTestFinished(() => stream.close());
+    return (await stream.until(({ event }) => event === 'message')).data.error as { stack?: string };
+  };
+  expect(await errorOf(guarded.url, 'theirs')).toEqual({ name: 'Error', message: 'no such table' });
+  expect(await streamed('theirs')).toEqual({ name: 'Error', message: 'no such table' });
+  expect((await errorOf(guarded.url, 'ours')).stack).toContain('logs.test.ts');
+  expect((await streamed('ours')).stack).toContain('logs.test.ts');
+  expect((await errorOf(open.url)).stack).toContain('logs.test.ts');
+});
 
 test('only so many entries are kept, the newest, and long ones are cut', async () => {
   const { log, messages, url } = await serveLogs();

@@ -70,3 +70,21 @@ test('an import leaves alone what is there; overwrite replaces it; the same cont
     ...{ status: 400, body: { errors: expect.arrayContaining([expect.objectContaining({ pointer: '/memories/0/content' })]) } },
   });
 });
+
+test.each(['yesterday', '', '2025-13-01T00:00:00Z', '2025-02-30T00:00:00Z', '1e999'])(
+  'an import whose history has the time %j is refused by its place',
+  async (createdAt) => {
+    const daemon = await serveDaemon();
+    const entry = { event: 'created', version: 1, reason: null, changedBy: 'ann', actorType: null, oldContent: null, newContent: 'tea' };
+    const history = [{ ...entry, changedFields: null, sessionId: null, requestId: null, createdAt }];
+    const memories = [{ id: 'm1', content: 'tea', created_at: '2025-01-01T00:00:00Z', history }];
+    const { status, body } = await daemon.post('/api/memories/import', { memories });
+    expect(status).toBe(400);
+    expect(body.errors[0].pointer).toBe('/memories/0/history/0/createdAt');
+    for (const field of ['created_at', 'updated_at', 'deleted_at'])
+      expect((await daemon.post('/api/memories/import', { memories: [{ ...memories[0], history: [], [field]: createdAt }] })).status).toBe(
+        400,
+      );
+    expect((await daemon.get('/api/memories')).body.total).toBe(0);
+  },
+);

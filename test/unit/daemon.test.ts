@@ -15,7 +15,7 @@ describe('remember', () => {
       tags: 'x,db,ops',
       agentId: 'default',
       scope: 'global',
-      who: 'daemon',
+      who: 'default',
       source_type: 'manual',
       embedded: false,
       success: true,

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createInProcessTransport } from '../../src/client/in-process.ts';
+import { AgentYaml } from '../../src/contract/config.ts';
 import { memoryOperations } from '../../src/contract/memory.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import type { Call } from '../../src/core/operation-call.ts';
@@ -15,7 +16,7 @@ import { tempFolder } from '../helpers/daemon-fixture.ts';
 function startTools() {
   const stores = openMemoryStores(join(tempFolder(), 'memory.db'), { now: () => Date.parse('2025-03-03T12:00:00.000Z') });
   onTestFinished(() => stores.close());
-  const daemon = createInProcessTransport(memoryOperations, createMemoryHandlers(stores));
+  const daemon = createInProcessTransport(memoryOperations, createMemoryHandlers({ ...stores, config: AgentYaml.parse({}) }));
   const asked: unknown[] = [];
   let calls = 0;
   const call: Call = (operation, input, options) => {
@@ -67,6 +68,8 @@ test('what is stored is found, in few words', async () => {
     type: 'fact',
     importance: 0.7,
     tags: 'garden,summer',
+    agentId: 'dot',
+    scope: 'global',
     created_at: '2025-03-03T12:00:00.000Z',
   };
   expect(stored.value).toEqual({ id: expect.any(String), ...memory });
@@ -89,6 +92,16 @@ test('the agent, session, project and call key of the context travel with a stor
       },
     },
   ]);
+});
+
+test('a private memory is found by its own agent alone, with whose it is', async () => {
+  const { run } = startTools();
+  const told = { content: 'Ada earns 4,000 a month', visibility: 'private' };
+  expect((await run('memory_store', told, { agent: 'dot' })).value).toMatchObject({ agentId: 'dot', scope: 'private' });
+  const search = async (agent: string) => (await run('memory_search', { query: 'what does Ada earn?' }, { agent })).value;
+  expect(await search('dot')).toMatchObject([{ content: told.content, agentId: 'dot', scope: 'private' }]);
+  expect(await search('rose')).toEqual([]);
+  expect((await run('memory_store', { ...told, visibility: 'secret' })).error?.code).toBe('invalid_request');
 });
 
 test.each([

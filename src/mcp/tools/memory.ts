@@ -15,8 +15,9 @@ export const memoryTools: McpToolHandlers<typeof MCP_MEMORY_TOOLS> = {
     const { results, count, method } = await daemon.call(recall, input);
     return { results: results.map((memory) => ({ ...brief(memory), score: memory.score })), count, method };
   },
-  async memory_store({ type, importance, ...told }, daemon) {
-    const origin = { who: daemon.harness, project: daemon.workspace };
+  async memory_store({ type, importance, visibility, ...told }, daemon) {
+    // The daemon knows an agent by itself; without one, the program is who says it.
+    const origin = { who: daemon.agentId === undefined ? daemon.harness : undefined, project: daemon.workspace };
     const {
       embedded: _,
       success: __,
@@ -25,6 +26,7 @@ export const memoryTools: McpToolHandlers<typeof MCP_MEMORY_TOOLS> = {
       ...withTagPrefix(told, MEMORY_CHARS_MAX),
       type,
       importance,
+      visibility,
       ...origin,
     });
     return memory;
@@ -59,6 +61,6 @@ export const memoryTools: McpToolHandlers<typeof MCP_MEMORY_TOOLS> = {
 };
 
 /** What a model needs of a memory: every further field costs tokens in each result. */
-function brief({ id, content, type, importance, tags, created_at, truncated }: Memory & { truncated?: boolean }) {
-  return { id, content, type, importance, tags, created_at, ...(truncated ? { truncated } : {}) };
+function brief({ id, content, type, importance, tags, agentId, scope, created_at, truncated }: Memory & { truncated?: boolean }) {
+  return { id, content, type, importance, tags, agentId, scope, created_at, ...(truncated ? { truncated } : {}) };
 }

@@ -43,7 +43,7 @@ export const workspaceTools: McpToolHandlers<Pick<McpTools, Names>> = {
     return { file, config: { [section]: config[section] }, problems, fault, waiting };
   },
   async document_ingest(input, daemon) {
-    const origin = { who: daemon.harness, project: daemon.workspace };
+    const origin = { who: daemon.agentId === undefined ? daemon.harness : undefined, project: daemon.workspace };
     const { source, status, chunks, forgotten, hash } = await daemon.call(documentOperations.ingestDocument, { ...input, ...origin });
     return { source, status, chunks, forgotten, hash };
   },
