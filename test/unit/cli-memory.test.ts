@@ -31,7 +31,7 @@ test('remember stores and says the id; the same again is known already; recall f
   const found = await signet(daemon, ['recall', 'staging server']);
   expect(found).toMatchObject({ code: 0, err: '' });
   expect(found.out).toMatch(
-    new RegExp(`^the staging server is called heron\\n  ${id}  score \\d\\.\\d\\d  fact  2025-03-03  ops,names\\n$`),
+    new RegExp(`^the staging server is called heron\\n  ${id}  score \\d\\.\\d\\d  fact  2025-03-03  default  global  ops,names\\n$`),
   );
   expect(JSON.parse((await signet(daemon, ['recall', 'staging', '--json'])).out)).toMatchObject({ count: 1, results: [{ id }] });
   expect(await signet(daemon, ['recall', 'penguins'])).toEqual({ code: 0, out: '', err: 'Nothing was found.\n' });
