@@ -18,9 +18,11 @@ import type { Tool } from './core/tool.ts';
 import type { WorkflowRuns } from './core/workflow.ts';
 import { type Daemon, openDaemon } from './daemon/daemon.ts';
 import { followConfig } from './follow-config.ts';
+import { Connections } from './http/connections.ts';
 import { openapiDocument } from './http/openapi.ts';
 import type { SecurityOptions } from './http/security.ts';
-import { createHttpServer, type HttpAddress } from './http/server.ts';
+import { createHttpServer, type HttpAddress, type SharedLimits } from './http/server.ts';
+import { UnreadAnswers } from './http/unread-answers.ts';
 import { connectMcpServer } from './mcp/mcp-client.ts';
 import { createMcpRoute } from './mcp/server-route.ts';
 import { createModelRoutes } from './model-routes.ts';
@@ -54,6 +56,8 @@ export interface Running {
   readonly workflows: WorkflowRuns;
   /** Sessions that went on where the last process left them. */
   readonly resumed: Promise<number>;
+  /** Resolves with the reason when another daemon has taken the workspace: end the process then, without `close`, which would write to it. */
+  readonly fenced: Promise<AppError>;
   /** Drains, then closes everything in reverse order. May be called again; never rejects. */
   close(): Promise<{ readonly interrupted: number }>;
 }
@@ -93,8 +97,9 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
   // The log's thread starts while the daemon opens its own files.
   const opening = openSignalLog({ path: join(folder, 'data', 'signals.db'), synchronous: loaded.config.signals.sync });
   opened.add(async () => (await opening.catch(() => null))?.close());
+  const shared = sharedLimits();
   const composing =
-    settings.role === 'runtime' ? reachDaemon(settings, logger, opened) : composeDaemon(settings, logger, opened, startedAt);
+    settings.role === 'runtime' ? reachDaemon(settings, logger, opened) : composeDaemon(settings, logger, opened, { startedAt, shared });
   // Both are waited for, so that what one of them has opened is closed when the other fails.
   await Promise.allSettled([opening, composing]);
   const [log, daemon] = [await opening, await composing];
@@ -112,6 +117,7 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
     sockets: runtime.sockets,
     rawRoutes: [landingPage(VERSION)],
     portSetting: '--runtime-port or SIGNET_RUNTIME_PORT',
+    shared,
   });
   const address = await runtimeServer.listen(host, settings.runtimePort);
   opened.add(() => runtimeServer.close());
@@ -123,7 +129,10 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
   // A replay makes no calls, those of background work included.
   daemon.startBackground(recorder?.mode === 'replay' ? undefined : providers);
   const port = settings.role === 'runtime' ? null : daemon.address.port;
-  writeDaemonInfo(folder, { ...identity, port, runtimePort: address.port });
+  const bound = { ...identity, port, runtimePort: address.port };
+  writeDaemonInfo(folder, bound);
+  const fenced = Promise.withResolvers<AppError>();
+  lock.watch(fenced.resolve, () => bound);
   const resumed = runtime.resume();
   resumed.catch((error: unknown) => logger.error({ err: error }, 'sessions of the last run could not be brought back'));
   return {
@@ -132,6 +141,7 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
     folder,
     provider: describeProvider(providers),
     resumed,
+    fenced: fenced.promise,
     recording: recorder ?? null,
     workflows: runtime.workflows,
     close: async () => {
@@ -235,7 +245,17 @@ function withOwners<T extends { readonly security: SecurityOptions }>(options: T
   return { ...options, security: { ...options.security, ownersOf } };
 }
 
-async function composeDaemon(settings: Settings, logger: RecordingLogger, opened: Closers, startedAtMs: number): Promise<DaemonSide> {
+/** Of both servers together: descriptors and memory are the process's. */
+function sharedLimits(): SharedLimits {
+  return { connections: new Connections(), unread: new UnreadAnswers() };
+}
+
+async function composeDaemon(
+  settings: Settings,
+  logger: RecordingLogger,
+  opened: Closers,
+  { startedAt: startedAtMs, shared }: { readonly startedAt: number; readonly shared: SharedLimits },
+): Promise<DaemonSide> {
   const { folder, host, loaded } = settings;
   const auth = await openAuth(settings);
   opened.add(() => auth.close());
@@ -268,6 +288,7 @@ async function composeDaemon(settings: Settings, logger: RecordingLogger, opened
     streams: daemon.streams,
     rawRoutes: [createMcpRoute({ call, log: logger })],
     portSetting: '--port or SIGNET_PORT',
+    shared,
   });
   const address = await server.listen(host, settings.port);
   opened.add(() => server.close());

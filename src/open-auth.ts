@@ -7,7 +7,10 @@ import type { SecurityOptions } from './http/security.ts';
 export interface OpenedAuth {
   readonly tokens: () => Promise<TokenBook>;
   /** For the servers of daemon and runtime alike. */
-  readonly security: Pick<SecurityOptions, 'authenticate' | 'trustLoopback' | 'proof' | 'isValid' | 'onRevoked' | 'limits'>;
+  readonly security: Pick<
+    SecurityOptions,
+    'authenticate' | 'isLocalToken' | 'trustLoopback' | 'proof' | 'isValid' | 'onRevoked' | 'limits'
+  >;
   close(): void;
 }
 
@@ -38,7 +41,7 @@ export async function openAuth({ folder, authMode, loaded }: Settings): Promise<
       await book.load();
       return book.callerOf(token);
     };
-    return { tokens, security: { proof: { peerOf, authenticate } }, close: () => local.remove() };
+    return { tokens, security: { proof: { peerOf, authenticate }, isLocalToken: local.isSame }, close: () => local.remove() };
   }
   const tokens = await openStore();
   await tokens.load();

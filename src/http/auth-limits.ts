@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Caller } from '../core/caller.ts';
 import { AppError, isAppError } from '../core/errors.ts';
+import { networkOf } from './connections.ts';
 
 const WINDOW_MS = 60_000;
 /** Tokens and addresses whose requests are counted at once; the oldest are forgotten first. */
@@ -36,7 +37,7 @@ export async function createAuthLimits(
   const limiter = (max: number, keyGenerator: (request: FastifyRequest) => string): Limiter =>
     app.createRateLimit({ max, timeWindow: WINDOW_MS, keyGenerator }) as Limiter;
   const byToken = limiter(options.requestsPerMinute, (request) => callerOf(request)?.id ?? '');
-  const byAddress = limiter(options.failuresPerMinute, addressOf);
+  const byAddress = limiter(options.failuresPerMinute, (request) => networkOf(request.raw.socket.remoteAddress ?? ''));
   return {
     async count(request) {
       const taken = await byToken(request);
@@ -52,14 +53,4 @@ export async function createAuthLimits(
 
 function limited(what: string, { ttl = WINDOW_MS }: Taken): AppError {
   return new AppError('rate_limited', { detail: `${what}; wait as long as Retry-After says`, retryAfterMs: Math.max(1, Math.ceil(ttl)) });
-}
-
-/** Whoever has an IPv6 address has as many as there are in its network of 64 bits. */
-function addressOf(request: FastifyRequest): string {
-  const address = request.raw.socket.remoteAddress ?? '';
-  if (address.startsWith('::ffff:') || !address.includes(':')) return address;
-  const [head = '', tail] = address.split('::');
-  const groups = head === '' ? [] : head.split(':');
-  const missing = tail === undefined ? 0 : 8 - groups.length - (tail === '' ? 0 : tail.split(':').length);
-  return [...groups, ...Array.from({ length: missing }, () => '0')].slice(0, 4).join(':');
 }

@@ -20,6 +20,8 @@ const LOOPBACK_ADDRESS = /^(?:::ffff:)?127\.|^::1$/;
 export interface AuthOptions {
   /** Whose token this is, undefined when it is not known; a bare role stands for a token without limits. Without this function nobody needs one. */
   readonly authenticate?: (token: string) => Caller | Role | undefined;
+  /** Where no tokens are asked for: is it the one of this process, for commands of its own user? They have a share of the connections. */
+  readonly isLocalToken?: (token: string) => boolean;
   /** Calls over a loopback connection need no token. */
   readonly trustLoopback?: boolean;
   /** How a caller of this machine without a token shows that it is the daemon's own user. Asked only for what executes or decides. */
@@ -53,6 +55,8 @@ export interface Authentication {
   prove(operation: Guarded, request: FastifyRequest): Promise<void> | undefined;
   /** Whether `admit` must be asked before another operation is run for this caller. */
   isLimited(request: FastifyRequest): boolean;
+  /** Does it bring a token that is valid, where none is asked for the local one? Asked before the route is known. */
+  holdsToken(request: FastifyRequest): boolean;
   /** Undefined for a call that needs no token: it may do everything. */
   callerOf(request: FastifyRequest): Caller | undefined;
   /** Fill agent and project of a limited token into an input that is not validated yet. @throws AppError `forbidden` */
@@ -89,6 +93,11 @@ export function createAuthentication(options: AuthOptions): Authentication {
       if (!caller) return;
       callers.set(request, caller);
       requireRole(caller, operation);
+    },
+    holdsToken(request) {
+      const token = bearer(request) ?? queryToken(request);
+      if (token === undefined) return false;
+      return options.authenticate ? options.authenticate(token) !== undefined : (options.isLocalToken?.(token) ?? false);
     },
     callerOf,
     narrow(operation, request, input) {

@@ -5,6 +5,9 @@ import { AppError, isAppError, toProblem } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { bodyTooLarge, REFUSED_BODY_BYTES_MAX } from './security.ts';
 
+/** A refused connection is read for so long that its sender can take the answer, then it is destroyed; unit: milliseconds. */
+const REFUSED_LINGER_MS = 1_000;
+
 export const PROBLEM_TYPE = 'application/problem+json';
 
 /** Answer anything thrown as a problem document (RFC 9457); faults of this server are logged with their cause. */
@@ -53,7 +56,7 @@ function logFault(log: Logger, error: unknown, request: FastifyRequest, operatio
   else if (error.status >= 500) log.warn({ ...fields, code: error.code, err: error }, 'a request failed');
 }
 
-/** What cannot be read as HTTP gets an answer too, then the connection ends. */
+/** What cannot be read as HTTP gets an answer too, then the connection is destroyed: one whose other end never closes would stay for ever. */
 export function refuseUnreadable(error: Error & { code?: string }, socket: Socket): void {
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy();
@@ -62,7 +65,22 @@ export function refuseUnreadable(error: Error & { code?: string }, socket: Socke
   const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
   const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
   const detail = late ? 'the request did not arrive in time' : `the request is not readable as HTTP (${error.code ?? 'unknown'})`;
-  const body = JSON.stringify(toProblem(new AppError('invalid_request', { detail })));
-  const head = `HTTP/1.1 ${late ? '408 Request Timeout' : status}\r\ncontent-type: ${PROBLEM_TYPE}\r\nconnection: close\r\n`;
-  socket.end(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+  socket.end(rawProblem(late ? '408 Request Timeout' : status, new AppError('invalid_request', { detail })));
+  const timer = setTimeout(() => socket.destroy(), REFUSED_LINGER_MS).unref();
+  socket.once('close', () => clearTimeout(timer));
+}
+
+/** Answers a new connection with 503 whatever it asks for. Its descriptor is free on return, and nothing of it is read. */
+export function refuseConnection(socket: Socket, error: AppError): void {
+  // A write to a connection that has none waiting goes to the system at once.
+  socket.write(rawProblem('503 Service Unavailable', error));
+  socket.destroy();
+}
+
+function rawProblem(status: string, error: AppError): string {
+  const problem = toProblem(error);
+  const body = JSON.stringify(problem);
+  const retry = problem.retryAfterMs === undefined ? '' : `retry-after: ${Math.ceil(problem.retryAfterMs / 1_000)}\r\n`;
+  const head = `HTTP/1.1 ${status}\r\ncontent-type: ${PROBLEM_TYPE}\r\n${retry}connection: close\r\n`;
+  return `${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 }

@@ -11,6 +11,7 @@ import { RequestScope } from './request-scope.ts';
 import { createInputReader, sendAnswer } from './route.ts';
 import { CONTENT_SECURITY_POLICY, type Gate, type GatedRoute } from './security.ts';
 import { createSseWriter, type ServerSse } from './sse.ts';
+import type { UnreadAnswers } from './unread-answers.ts';
 import { CLOSE_CODE, ServerSocket, type SocketLimits } from './websocket.ts';
 
 /** A route that speaks HTTP itself (MCP, static files). Security, request id and body parsing (JSON, 1 MiB) are done before. */
@@ -40,6 +41,7 @@ export interface RouteHost {
   readonly authLimits: AuthLimits | undefined;
   readonly log: Logger;
   readonly limits: SocketLimits;
+  readonly unread: UnreadAnswers;
   /** Ends each open stream; for the shutdown. */
   readonly open: Set<() => void>;
 }
@@ -60,7 +62,7 @@ export function registerJsonRoute(host: RouteHost, operation: Operation, handler
       await host.gate.auth.checkOwner(operation, request, input);
       reply.code(status);
       if (operation.contentType?.startsWith('text/html')) reply.header('content-security-policy', CONTENT_SECURITY_POLICY);
-      return sendAnswer(operation, await handle(input, new RequestScope(request, reply, 'http', host.gate.auth)), reply);
+      return sendAnswer(operation, await handle(input, new RequestScope(request, reply, 'http', host.gate.auth)), reply, host.unread);
     },
   });
 }
@@ -80,6 +82,7 @@ export function registerSseRoute(host: RouteHost, operation: Operation, handler:
           return reply.getHeaders() as OutgoingHttpHeaders;
         },
         host.limits,
+        host.unread,
       );
       const end = () => sse.end('closing');
       host.open.add(end);
@@ -129,7 +132,7 @@ export function registerSocketRoute(host: RouteHost, operation: Operation, handl
       throw new AppError('upgrade_required', { detail });
     },
     wsHandler: (ws: WebSocket, request: FastifyRequest) => {
-      const socket = new ServerSocket(ws, host.limits, host.log);
+      const socket = new ServerSocket(ws, { limits: host.limits, log: host.log, unread: host.unread, connection: request.raw.socket });
       const end = () => socket.close(CLOSE_CODE.goingAway, 'closing');
       host.open.add(end);
       const unwatch = host.gate.auth.watch(request, () => socket.close(CLOSE_CODE.unauthorized, 'unauthorized'));
@@ -190,6 +193,7 @@ export function registerRawRoute(host: RouteHost, route: RawRoute): void {
           if (!reply.raw.headersSent) reply.raw.writeHead(500);
           reply.raw.end();
         }
+        if (!reply.raw.writableFinished) host.unread.keepAnswer(reply.raw, reply.raw.writableLength);
       },
     });
   }

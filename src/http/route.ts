@@ -3,6 +3,7 @@ import { checkInput, fieldsOf, type InputFault, jsonPointer, refusal } from '../
 import { type Operation, pathFields } from '../contract/operation.ts';
 import { AppError } from '../core/errors.ts';
 import type { Authentication } from './auth.ts';
+import type { UnreadAnswers } from './unread-answers.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -84,9 +85,12 @@ function readPath(params: Fields, path: readonly string[], input: Record<string,
   }
 }
 
-/** Answer what a handler returned: JSON, text of the operation's own type, or 204 for nothing. */
-export function sendAnswer(operation: Operation, answer: unknown, reply: FastifyReply): FastifyReply {
+/** Answer what a handler returned: JSON, text of the operation's own type, or 204 for nothing. @throws AppError `overloaded` */
+export function sendAnswer(operation: Operation, answer: unknown, reply: FastifyReply, unread: UnreadAnswers): FastifyReply {
   if (answer === undefined) return reply.code(204).send();
-  if (operation.contentType === undefined) return reply.type('application/json; charset=utf-8').send(JSON.stringify(answer));
-  return reply.type(operation.contentType).send(String(answer));
+  const isJson = operation.contentType === undefined;
+  // In bytes already: what is counted is what is held.
+  const bytes = Buffer.from(isJson ? JSON.stringify(answer) : String(answer));
+  unread.holdAnswer(reply.raw, bytes.length);
+  return reply.type(operation.contentType ?? 'application/json; charset=utf-8').send(bytes);
 }

@@ -7,6 +7,7 @@ import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Handlers, Operations, RequestContext } from '../core/operation-call.ts';
 import type { AuthLimits } from './auth-limits.ts';
+import { Connections } from './connections.ts';
 import { type Halves, parseJsonBody } from './json-body.ts';
 import { describeMiss } from './not-found.ts';
 import { openapiDocument } from './openapi.ts';
@@ -23,16 +24,17 @@ import {
 } from './route-registry.ts';
 import { createGate, type Gate, isLoopback, type SecurityOptions } from './security.ts';
 import { type SseWriter, STREAM_LIMITS, type StreamLimits } from './sse.ts';
+import { UnreadAnswers } from './unread-answers.ts';
 import { SOCKET_MESSAGE_BYTES_MAX, SOCKET_PING_INTERVAL_MS, type SocketWriter } from './websocket.ts';
 
 /** A request, body included, arrives within this or is refused; answers may take longer; unit: milliseconds. */
 export const REQUEST_TIMEOUT_MS = 60_000;
-/** The head of a request arrives within this; unit: milliseconds. */
+/** The head of a request arrives within this, counted from the beginning of the connection for the first one; unit: milliseconds. */
 export const HEADERS_TIMEOUT_MS = 15_000;
 /** An idle connection is kept open for this; unit: milliseconds. */
 export const KEEP_ALIVE_TIMEOUT_MS = 72_000;
-/** Connections open at once; more are closed at once. */
-export const CONNECTIONS_MAX = 10_000;
+/** How often requests that take too long are looked for: the two limits above hold to this; unit: milliseconds. */
+const TIMEOUT_CHECK_MS = 1_000;
 /** Longest value of one path field as it stands in the URL; unit: characters. */
 export const PARAM_CHARS_MAX = 4_096;
 
@@ -61,8 +63,18 @@ export interface HttpServerOptions<T extends Operations> {
   /** What to change when the port is taken: `--port or SIGNET_PORT`. */
   readonly portSetting?: string;
   readonly streamLimits?: Partial<StreamLimits>;
+  /** What all servers of the process share; limits of its own when left out. */
+  readonly shared?: SharedLimits;
+  /** unit: milliseconds. */
+  readonly headersTimeoutMs?: number;
   /** After listen. */
   onReady?(address: HttpAddress): void;
+}
+
+/** Limits on what callers may hold of one process, over all its servers. */
+export interface SharedLimits {
+  readonly connections: Connections;
+  readonly unread: UnreadAnswers;
 }
 
 export interface HttpAddress {
@@ -87,17 +99,21 @@ export interface HttpServer {
  * @throws Error when an operation has no handler or a handler no operation: a mistake of ours, found at start
  */
 export function createHttpServer<T extends Operations>(options: HttpServerOptions<T>): HttpServer {
-  const app = createApp(options.log);
+  const { connections, unread } = options.shared ?? { connections: new Connections(), unread: new UnreadAnswers() };
+  const app = createApp(options.log, options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS);
+  connections.follow(app.server);
   const gate = createGate(options.security);
   const host: Omit<RouteHost, 'authLimits'> = {
     app,
     gate,
     log: options.log,
+    unread,
     limits: { ...STREAM_LIMITS, ...options.streamLimits, pingIntervalMs: SOCKET_PING_INTERVAL_MS },
     open: new Set(),
   };
   app.addHook('onRequest', (request, reply, done) => {
     echoIds(request, reply);
+    connections.admit(request, reply, gate.auth.holdsToken);
     if (!gate.admit(request, reply)) done();
   });
   // A refused upgrade leaves a socket that no HTTP parser owns any more; the plugin ends it only when its own hook has run.
@@ -136,9 +152,10 @@ function refuseSchemas(): never {
   throw new Error('a route has a JSON schema of its own: declare its fields in the operation table');
 }
 
-function createApp(log: Logger): FastifyInstance {
+function createApp(log: Logger, headersTimeoutMs: number): FastifyInstance {
   const app = Fastify({
     forceCloseConnections: true,
+    http: { headersTimeout: headersTimeoutMs, requestTimeout: REQUEST_TIMEOUT_MS, connectionsCheckingInterval: TIMEOUT_CHECK_MS },
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     exposeHeadRoutes: false,
@@ -148,8 +165,6 @@ function createApp(log: Logger): FastifyInstance {
     frameworkErrors: (error, request, reply) => void sendProblem(log, error, request, reply),
     clientErrorHandler: refuseUnreadable,
   });
-  app.server.headersTimeout = HEADERS_TIMEOUT_MS;
-  app.server.maxConnections = CONNECTIONS_MAX;
   app.removeAllContentTypeParsers();
   // The gate has refused every other type by now; on an unknown path the body does not matter.
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, bytes, done) => {

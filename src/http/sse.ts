@@ -1,4 +1,5 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { UnreadAnswers, UnreadHolder } from './unread-answers.ts';
 
 /** A reader that takes nothing for this long is closed; it may resume by its last id; unit: milliseconds. */
 export const STALL_TIMEOUT_MS = 60_000;
@@ -51,21 +52,30 @@ export function encodeFrame(frame: Frame): Buffer {
 }
 
 /** @param headers  asked for when the stream opens, so that those a handler adds before are in */
-export function createSseWriter(raw: ServerResponse, headers: () => OutgoingHttpHeaders, limits: StreamLimits = STREAM_LIMITS): ServerSse {
-  return new ServerSse(raw, headers, limits);
+export function createSseWriter(
+  raw: ServerResponse,
+  headers: () => OutgoingHttpHeaders,
+  limits: StreamLimits = STREAM_LIMITS,
+  unread?: UnreadAnswers,
+): ServerSse {
+  return new ServerSse(raw, headers, limits, unread);
 }
 
 export class ServerSse implements SseWriter {
   readonly #raw: ServerResponse;
   readonly #headers: () => OutgoingHttpHeaders;
   readonly #limits: StreamLimits;
+  readonly #unread: UnreadAnswers | undefined;
+  readonly #holder: UnreadHolder;
   readonly #controller = new AbortController();
   #opened = false;
   #waiting: PromiseWithResolvers<void> | undefined;
   #stallTimer: NodeJS.Timeout | undefined;
 
-  constructor(raw: ServerResponse, headers: () => OutgoingHttpHeaders, limits: StreamLimits) {
+  constructor(raw: ServerResponse, headers: () => OutgoingHttpHeaders, limits: StreamLimits, unread: UnreadAnswers | undefined) {
     this.#raw = raw;
+    this.#unread = unread;
+    this.#holder = { bytes: () => raw.writableLength, socket: raw.socket, drop: () => this.#drop('overrun') };
     this.#headers = headers;
     this.#limits = limits;
     raw.on('drain', () => this.#settle());
@@ -102,6 +112,7 @@ export class ServerSse implements SseWriter {
       return false;
     }
     if (this.#raw.write(frame)) return true;
+    this.#unread?.hold(this.#holder);
     this.#watchStall(this.#raw.writableLength);
     return false;
   }
@@ -145,6 +156,7 @@ export class ServerSse implements SseWriter {
   #settle(): void {
     clearTimeout(this.#stallTimer);
     this.#stallTimer = undefined;
+    this.#unread?.release(this.#holder);
     this.#waiting?.resolve();
     this.#waiting = undefined;
   }

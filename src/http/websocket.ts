@@ -1,6 +1,8 @@
+import type { Socket } from 'node:net';
 import type { WebSocket } from '@fastify/websocket';
 import type { Logger } from '../core/logger.ts';
 import type { StreamLimits } from './sse.ts';
+import type { UnreadAnswers, UnreadHolder } from './unread-answers.ts';
 
 /** Largest message a client may send, unless the operation says otherwise (`bodyBytesMax`); unit: bytes. */
 export const SOCKET_MESSAGE_BYTES_MAX = 64 * 1_024;
@@ -45,10 +47,20 @@ export interface SocketLimits extends StreamLimits {
   readonly pingIntervalMs: number;
 }
 
+export interface SocketOptions {
+  readonly limits: SocketLimits;
+  readonly log: Logger;
+  readonly unread: UnreadAnswers;
+  /** Below the WebSocket. */
+  readonly connection: Socket;
+}
+
 export class ServerSocket implements SocketWriter {
   readonly #ws: WebSocket;
   readonly #limits: SocketLimits;
   readonly #log: Logger;
+  readonly #unread: UnreadAnswers;
+  readonly #holder: UnreadHolder;
   readonly #controller = new AbortController();
   #early: string[] | undefined = [];
   #listener: ((text: string) => void | Promise<void>) | undefined;
@@ -58,10 +70,16 @@ export class ServerSocket implements SocketWriter {
   #stallTimer: NodeJS.Timeout | undefined;
   readonly #pingTimer: NodeJS.Timeout;
 
-  constructor(ws: WebSocket, limits: SocketLimits, log: Logger) {
+  constructor(ws: WebSocket, { limits, log, unread, connection }: SocketOptions) {
     this.#ws = ws;
     this.#limits = limits;
     this.#log = log;
+    this.#unread = unread;
+    this.#holder = {
+      bytes: () => ws.bufferedAmount,
+      socket: connection,
+      drop: () => this.close(CLOSE_CODE.stalled, 'more is sent than readers take'),
+    };
     ws.on('message', (data, isBinary) => this.#receive(String(data), isBinary));
     ws.on('pong', () => {
       this.#pingsMissed = 0;
@@ -84,6 +102,7 @@ export class ServerSocket implements SocketWriter {
     }
     this.#ws.send(text, { binary: false }, () => this.#sent());
     if (this.#ws.bufferedAmount <= SOCKET_HIGH_WATER_BYTES) return true;
+    this.#unread.hold(this.#holder);
     this.#watchStall(this.#ws.bufferedAmount);
     return false;
   }
@@ -163,6 +182,7 @@ export class ServerSocket implements SocketWriter {
   #settle(): void {
     clearTimeout(this.#stallTimer);
     this.#stallTimer = undefined;
+    this.#unread.release(this.#holder);
     this.#waiting?.resolve();
     this.#waiting = undefined;
   }

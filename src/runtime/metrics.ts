@@ -1,5 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { residentBytes } from './resident-memory.ts';
 import type { Distribution, Spread, Sum, Tally } from './tally.ts';
 
 const DELAY_RESOLUTION_MS = 20;
@@ -121,5 +122,5 @@ function registerGauges(registry: Registry, tally: Tally, sources: MetricSources
     delay.reset();
     return Number.isFinite(seconds) ? seconds : 0;
   });
-  gauge('process_resident_memory_bytes', 'Resident memory', () => process.memoryUsage.rss());
+  gauge('process_resident_memory_bytes', 'Resident memory', residentBytes);
 }

@@ -3,6 +3,7 @@ import { isoTime } from '../core/clock.ts';
 import { AppError } from '../core/errors.ts';
 import type { EventLoopDelay } from './event-loop-delay.ts';
 import { machineRefs } from './machine-service.ts';
+import { residentBytes } from './resident-memory.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
 
 /** The daemon counts as away when it takes longer than this to say that it is well; unit: milliseconds. */
@@ -28,7 +29,7 @@ export function createStatusService(deps: RuntimeDeps, eventLoop: EventLoopDelay
         sessions: await countSessions(deps),
         workflows: { damaged },
         eventLoopDelayMs: { p50: rounded(eventLoop.percentile(50)), p99: rounded(eventLoop.percentile(99)) },
-        rssBytes: process.memoryUsage.rss(),
+        rssBytes: residentBytes(),
       };
     },
 

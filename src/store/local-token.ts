@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { keepOutOfGit, replacePrivateFile } from './secret-file.ts';
@@ -7,13 +7,21 @@ const FILE = join('.daemon', 'local-token');
 /** Nobody guesses 256 random bits; unit: bytes. */
 const TOKEN_BYTES = 32;
 
+export interface LocalToken {
+  readonly token: string;
+  /** Compares digests, so that time tells nothing about the token. */
+  isSame(other: string): boolean;
+  remove(): void;
+}
+
 /** A token for the commands of whoever owns the workspace, in a file only that user can read. It ends with the daemon. */
-export async function writeLocalToken(workspace: string): Promise<{ readonly token: string; remove(): void }> {
+export async function writeLocalToken(workspace: string): Promise<LocalToken> {
   const token = `signet_local_${randomBytes(TOKEN_BYTES).toString('base64url')}`;
   const path = join(workspace, FILE);
   await keepOutOfGit(dirname(path));
   await replacePrivateFile(path, `${token}\n`, { synced: false });
-  return { token, remove: () => rmSync(path, { force: true }) };
+  const digest = digestOf(token);
+  return { token, isSame: (other) => timingSafeEqual(digestOf(other), digest), remove: () => rmSync(path, { force: true }) };
 }
 
 /** Undefined when the daemon of this workspace needs none, or belongs to another user. */
@@ -23,4 +31,8 @@ export function readLocalToken(workspace: string): string | undefined {
   } catch {
     return undefined; // Absent or not ours: then the daemon says what it wants.
   }
+}
+
+function digestOf(token: string): Buffer {
+  return createHash('sha256').update(token).digest();
 }

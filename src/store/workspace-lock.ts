@@ -1,9 +1,22 @@
-import { closeSync, mkdirSync, openSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { AppError, isAppError } from '../core/errors.ts';
 import { storageError } from './sqlite.ts';
 
+/** How often the holder of the lock looks whether its file is still there; unit: milliseconds. */
+const LOOK_MS = 1_000;
 /** How long a starting daemon waits for one that is just ending; blocks the thread; unit: milliseconds. */
 export const LOCK_WAIT_MS = 250;
 
@@ -30,7 +43,14 @@ export interface DaemonInfo {
 }
 
 export interface WorkspaceLock {
-  /** Removes daemon.json and frees the workspace; may be called again. */
+  /**
+   * Look whether the file of the lock is still the one that is held: a file that was deleted does not keep a second daemon out. One that is gone
+   * is made and locked anew; `lost` is called once, with `workspace_locked`, when another file is in its place: then nothing may be written any more.
+   *
+   * @param info  written again when daemon.json is gone with it
+   */
+  watch(lost: (error: AppError) => void, info: () => DaemonInfo): void;
+  /** Removes daemon.json and frees the workspace, unless another daemon has it; may be called again. */
   release(): void;
 }
 
@@ -43,22 +63,75 @@ export interface WorkspaceLock {
 export function lockWorkspace(folder: string, info: DaemonInfo): WorkspaceLock {
   const path = join(folder, FOLDER, LOCK_FILE);
   if (isFolder(folder)) refusePlanted(folder);
-  prepareFolder(folder, path);
-  const db = lockFile(folder, path);
+  let held = takeLock(folder, path);
   try {
     for (const name of [FOLDER, DATA_FOLDER]) keepOutOfGit(join(folder, name));
     writeDaemonInfo(folder, info); // What stands there now is from a daemon that is gone.
   } catch (error) {
-    db.close();
+    held.db.close();
     throw error;
   }
+  let timer: NodeJS.Timeout | undefined;
   return {
+    watch(lost, current) {
+      const look = () => {
+        if (isSameFile(path, held.file)) return;
+        try {
+          held = replaceLock(folder, path, held);
+          if (!existsSync(join(folder, FOLDER, INFO_FILE))) writeDaemonInfo(folder, current());
+        } catch (error) {
+          clearInterval(timer);
+          lost(lostLock(folder, path, error));
+        }
+      };
+      timer = setInterval(look, LOOK_MS).unref();
+    },
     release() {
-      if (!db.isOpen) return;
-      rmSync(join(folder, FOLDER, INFO_FILE), { force: true });
-      db.close();
+      clearInterval(timer);
+      if (!held.db.isOpen) return;
+      if (isSameFile(path, held.file)) rmSync(join(folder, FOLDER, INFO_FILE), { force: true });
+      held.db.close();
     },
   };
+}
+
+interface HeldLock {
+  readonly db: DatabaseSync;
+  readonly file: { readonly dev: number; readonly ino: number };
+}
+
+/** @throws AppError as `lockWorkspace` */
+function takeLock(folder: string, path: string): HeldLock {
+  prepareFolder(folder, path);
+  const { dev, ino } = statSync(path);
+  const db = lockFile(folder, path);
+  // Replaced in between: the lock would be on one file and the look at another.
+  if (isSameFile(path, { dev, ino })) return { db, file: { dev, ino } };
+  db.close();
+  throw locked(folder, new Error(`${path} was replaced while it was locked`));
+}
+
+/** Only where there is no file at all: one that somebody else made belongs to them. */
+function replaceLock(folder: string, path: string, held: HeldLock): HeldLock {
+  if (existsSync(path)) throw new Error('another file is in its place');
+  const next = takeLock(folder, path);
+  held.db.close();
+  return next;
+}
+
+function isSameFile(path: string, { dev, ino }: HeldLock['file']): boolean {
+  const now = statSync(path, { throwIfNoEntry: false });
+  return now?.dev === dev && now.ino === ino;
+}
+
+function lostLock(folder: string, path: string, cause: unknown): AppError {
+  const other = readDaemonInfo(folder);
+  const who =
+    other && other.pid !== process.pid ? `the daemon with pid ${other.pid} has the workspace now` : 'another daemon may have the workspace';
+  return new AppError('workspace_locked', {
+    detail: `${path} was deleted or replaced while this daemon ran, and ${who}; this one ends and writes nothing more`,
+    cause,
+  });
 }
 
 /** Replace `.daemon/daemon.json` in one step: a reader sees the old text or the new one. Only the holder of the lock may call it. */

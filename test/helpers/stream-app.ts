@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { defineOperation } from '../../src/contract/operation.ts';
 import { NEUTRAL } from '../../src/contract/scope.ts';
 import { type Logger, silentLogger } from '../../src/core/logger.ts';
-import { createHttpServer, type SocketHandler, type SseHandler } from '../../src/http/server.ts';
+import { createHttpServer, type SharedLimits, type SocketHandler, type SseHandler } from '../../src/http/server.ts';
 import type { StreamLimits } from '../../src/http/sse.ts';
 
 export const streamOperations = {
@@ -40,6 +40,7 @@ export interface StreamAppOptions {
   readonly limits?: Partial<StreamLimits>;
   readonly security?: Parameters<typeof createHttpServer>[0]['security'];
   readonly log?: Logger;
+  readonly shared?: SharedLimits;
 }
 
 /** One SSE and one WebSocket operation with handlers of the test; the caller closes it. */
@@ -53,6 +54,7 @@ export async function startStreams(options: StreamAppOptions) {
     title: 'Streams',
     version: '1',
     log: options.log ?? silentLogger,
+    ...(options.shared ? { shared: options.shared } : {}),
     ...(options.limits ? { streamLimits: options.limits } : {}),
   });
   const { port, url } = await server.listen('127.0.0.1', 0);
