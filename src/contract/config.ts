@@ -30,7 +30,7 @@ export const ProviderConfig = z.strictObject({
   apiKey: z.string().optional().describe('The key itself; apiKeyEnv is the safer way'),
   baseUrl: plainUrl().optional().describe('Where the provider answers'),
   model: z.string().optional().describe('Model when a session names none'),
-  stallTimeoutMs: z.int().min(100).max(600_000).optional().describe('Longest silence of the provider in the middle of an answer'),
+  stallTimeoutMs: z.int().min(100).max(600_000).optional().describe('Longest time without a part of the answer, pings not counted'),
   headers: z.record(z.string(), z.string()).optional().describe('Additional request headers'),
   models: z.record(z.string(), ModelConfig).optional().describe('Limits and prices that override the built-in table'),
 });

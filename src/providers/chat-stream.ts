@@ -68,6 +68,14 @@ export async function* foldChat(fold: ChatFold, chunks: AsyncIterable<Chunk>): A
   }
 }
 
+/** Some servers show that they live by chunks without a choice, or with an empty text. */
+export function hasContent({ choices, usage }: Chunk): boolean {
+  const choice = choices?.[0];
+  if (usage || choice?.finish_reason) return true;
+  const delta: Delta = choice?.delta ?? {};
+  return Boolean(delta.content || delta.refusal || delta.reasoning_content || delta.reasoning || delta.tool_calls?.length);
+}
+
 function* applyDelta(state: State, delta: Delta): Generator<CompletionChunk> {
   // vLLM, llama.cpp and DeepSeek say reasoning_content, Ollama says reasoning.
   const thinking = delta.reasoning_content ?? delta.reasoning;

@@ -64,7 +64,9 @@ export function toProviderError(error: unknown, context: FaultContext): unknown 
 
 /** No byte came within the stall limit. */
 export function stallError(context: FaultContext): AppError {
-  return new AppError('provider_timeout', { detail: `${context.id}: not a byte from ${context.origin} for ${context.stallTimeoutMs} ms` });
+  return new AppError('provider_timeout', {
+    detail: `${context.id}: nothing of an answer from ${context.origin} for ${context.stallTimeoutMs} ms`,
+  });
 }
 
 /** The answer ended before it was whole. */

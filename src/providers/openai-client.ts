@@ -1,4 +1,5 @@
 import type OpenAI from 'openai';
+import type { SseEvent } from '../core/sse-parser.ts';
 import { type FaultContext, streamFault } from './errors.ts';
 import type { ProviderSettings } from './settings.ts';
 import { EventReader } from './streamed-answer.ts';
@@ -26,15 +27,16 @@ export async function loadOpenaiClient(settings: ProviderSettings, baseURL: stri
 }
 
 /** The events of a streamed answer of either OpenAI API, without the word that ends it; nothing after that counts. */
-export function openaiEvents<T>(context: FaultContext, response: Response): EventReader<T> {
+export function openaiEvents<T>(context: FaultContext, response: Response, isContent?: (event: T) => boolean): EventReader<T> {
   let done = false;
-  return new EventReader(response, ({ event, data }) => {
+  const parse = ({ event, data }: SseEvent): T | undefined => {
     done ||= data === '[DONE]';
     if (done) return undefined;
     const parsed = JSON.parse(data) as T & { error?: unknown };
     if (event === 'error' || parsed?.error) throw streamFault(parsed, context);
     return parsed;
-  });
+  };
+  return new EventReader(response, parse, isContent);
 }
 
 /** Headers of requests that do not go through the SDK. */

@@ -2,7 +2,7 @@ import type OpenAI from 'openai';
 import { AppError } from '../core/errors.ts';
 import type { CompletionChunk, CompletionOptions, Message } from '../core/provider.ts';
 import { chatParams } from './chat-request.ts';
-import { foldChat } from './chat-stream.ts';
+import { foldChat, hasContent } from './chat-stream.ts';
 import { drainStream, guardStream, promptChars } from './completion.ts';
 import { createModelList } from './model-list.ts';
 import { bearerHeaders, loadOpenaiClient, openaiEvents } from './openai-client.ts';
@@ -38,7 +38,7 @@ export function createOpenaiCompatibleProvider(given: ProviderSettings): ProbedP
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
       const response = await client.chat.completions.create(chatParams({ model, messages, options }), { signal, headers }).asResponse();
       const sent = promptChars(messages, options.systemPrompt);
-      yield* foldChat({ context, model, promptChars: sent, onUsage: options.onUsage }, openaiEvents(context, response));
+      yield* foldChat({ context, model, promptChars: sent, onUsage: options.onUsage }, openaiEvents(context, response, hasContent));
     });
 
   return {

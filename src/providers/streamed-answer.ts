@@ -6,6 +6,9 @@ import { cutError, type FaultContext, stallError } from './errors.ts';
 /** Largest streamed answer in bytes; protects the memory against a server that never ends. */
 const ANSWER_BYTES_MAX = 67_108_864;
 
+/** No event that only shows that a connection lives is longer; unit: characters. */
+const PING_CHARS_MAX = 64;
+
 interface AnswerInput {
   readonly message: IncomingMessage;
   readonly head: { readonly status: number; readonly statusText: string; readonly headers: Headers };
@@ -13,6 +16,11 @@ interface AnswerInput {
   readonly signal: AbortSignal | undefined;
   /** Called once, when the answer needs its signal no more. */
   readonly unlink: () => void;
+}
+
+/** Time that was spent waiting since the last event of use; the time of a slow reader is not in it. Unit: milliseconds. */
+interface Silence {
+  ms: number;
 }
 
 /** The answers behind the responses that SDKs were given. A class that extended Response would load all of undici with this file. */
@@ -51,15 +59,16 @@ export class StreamedAnswer {
   /**
    * The bytes that came since the last call, at least one; null at the end of the answer.
    *
+   * @param silence  for how long nothing of use has come; the wait for the next byte is added to it
    * @throws AppError `provider_timeout`, `provider_stream_cut`, `provider_malformed`; the signal's reason after an abort
    */
-  async read(): Promise<Buffer | null> {
+  async read(silence: Silence): Promise<Buffer | null> {
     for (;;) {
       const chunk = this.#message.read() as Buffer | null;
       if (chunk) return this.#count(chunk);
       if (this.#ended) return null;
       if (this.#failure) throw this.#failure;
-      await this.#more();
+      await this.#more(silence);
     }
   }
 
@@ -68,12 +77,14 @@ export class StreamedAnswer {
     if (!this.#ended) this.#message.destroy();
   }
 
-  #more(): Promise<void> {
+  #more(silence: Silence): Promise<void> {
     return new Promise((resolve) => {
       const { context } = this.#input;
-      const timer = setTimeout(() => this.#message.destroy(stallError(context)), context.stallTimeoutMs);
+      const began = performance.now();
+      const timer = setTimeout(() => this.#message.destroy(stallError(context)), Math.max(0, context.stallTimeoutMs - silence.ms));
       this.#wake = () => {
         clearTimeout(timer);
+        silence.ms += performance.now() - began;
         this.#wake = null;
         resolve();
       };
@@ -106,16 +117,21 @@ export class StreamedAnswer {
 export class EventReader<T> implements AsyncIterableIterator<T> {
   readonly #answer: StreamedAnswer;
   readonly #parse: (event: SseEvent) => T | undefined;
+  readonly #isContent: (value: T) => boolean;
   readonly #parser = new SseParser();
+  /** Pings and comments do not end it: a server can send them for ever. */
+  readonly #silence: Silence = { ms: 0 };
   #ready: T[] = [];
   #next = 0;
   #fault: { readonly error: unknown } | null = null;
 
-  constructor(response: Response, parse: (event: SseEvent) => T | undefined) {
+  /** @param isContent  false for an event that shows no more than that the connection lives */
+  constructor(response: Response, parse: (event: SseEvent) => T | undefined, isContent: (value: T) => boolean = () => true) {
     const answer = answers.get(response);
     if (!answer) throw new TypeError('only an answer of the watched fetch can be read');
     this.#answer = answer;
     this.#parse = parse;
+    this.#isContent = isContent;
   }
 
   [Symbol.asyncIterator](): this {
@@ -125,7 +141,7 @@ export class EventReader<T> implements AsyncIterableIterator<T> {
   async next(): Promise<IteratorResult<T>> {
     while (this.#next === this.#ready.length) {
       if (this.#fault) throw this.#fault.error;
-      const chunk = await this.#answer.read();
+      const chunk = await this.#answer.read(this.#silence);
       if (!chunk) return { done: true, value: undefined };
       this.#take(chunk);
     }
@@ -145,8 +161,12 @@ export class EventReader<T> implements AsyncIterableIterator<T> {
     try {
       for (const event of this.#parser.push(chunk)) {
         const value = this.#parse(event);
-        if (value !== undefined) this.#ready.push(value);
+        if (value === undefined) continue;
+        this.#ready.push(value);
+        if (this.#isContent(value)) this.#silence.ms = 0;
       }
+      // A long event that is on its way, however slowly.
+      if (this.#parser.pendingChars > PING_CHARS_MAX) this.#silence.ms = 0;
     } catch (error) {
       this.#fault = { error };
       this.#answer.destroy();

@@ -174,6 +174,21 @@ describe.each(WIRES)('faults of $name', ({ path, create }) => {
     expect(await lastRequest().closed).toEqual({ aborted: true });
   });
 
+  it.each([
+    ['comments', ': PROCESSING\n\n'],
+    ['pings', 'event: ping\ndata: {"type": "ping"}\n\n'],
+    ['empty chunks', 'data: {"choices":[{"delta":{"content":""}}]}\n\n'],
+  ])('takes %s for silence, before and behind a part of the answer', async (kind, text) => {
+    // Each service has its own way to show that it lives.
+    const isOurs = kind === 'comments' || (kind === 'pings') === path.includes('anthropic');
+    if (!isOurs || (kind === 'empty chunks' && !path.includes('chat'))) return;
+    for (const after of [0, 1]) {
+      server.script([{ text: 'a b c', fault: { kind: 'pings', after, text, everyMs: STALL_MS / 10 } }]);
+      expect((await failure(provider().complete(HELLO))).code).toBe('provider_timeout');
+      expect(await lastRequest().closed).toEqual({ aborted: true });
+    }
+  });
+
   it('does not take slow deltas for silence', async () => {
     server.script([{ text: 'a b c', delayMs: STALL_MS * 0.4 }]);
     expect((await provider().complete(HELLO)).content).toBe('a b c');

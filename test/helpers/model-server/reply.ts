@@ -30,6 +30,8 @@ export type Fault =
   | { readonly kind: 'end'; readonly after?: number }
   /** Silence after the headers or after some deltas; the socket stays open. */
   | { readonly kind: 'stall'; readonly after?: number }
+  /** The same, but the connection shows that it lives: this text, sent every `everyMs`. */
+  | { readonly kind: 'pings'; readonly after?: number; readonly text: string; readonly everyMs: number }
   | { readonly kind: 'stall-before-headers' }
   /** An event whose data is this text, no JSON when absent; then a clean end. */
   | { readonly kind: 'bad-json'; readonly after?: number; readonly data?: string }

@@ -69,6 +69,10 @@ async function sendFrames(response: ServerResponse, delivery: Delivery, fault: F
   // Silence after the headers needs them on the wire although nothing follows.
   response.flushHeaders();
   await writeFrames(response, frames, delivery.reply);
+  if (fault.kind === 'pings') {
+    for (; !response.destroyed; await wait(fault.everyMs)) response.write(fault.text);
+    return;
+  }
   if (fault.kind === 'stall' || response.destroyed) return;
   if (fault.kind === 'cut') {
     // The bytes must have left before the socket goes, or the client would see a cut before the headers.
