@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { z } from 'zod';
 import { defineOperation } from '../../src/contract/operation.ts';
+import { NEUTRAL } from '../../src/contract/scope.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { Connections } from '../../src/http/connections.ts';
 import { createHttpServer } from '../../src/http/server.ts';
@@ -22,6 +23,7 @@ const operations = {
     path: '/big',
     tag: 'notes',
     role: 'readonly',
+    scope: NEUTRAL,
     summary: 'A large answer.',
     input: z.strictObject({}),
     output: z.object({ text: z.string() }),
