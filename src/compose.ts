@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { createDaemonClient } from './client/daemon-client.ts';
 import { createInProcessTransport } from './client/in-process.ts';
+import { Closers } from './closers.ts';
 import type { Settings } from './config.ts';
 import { type AgentYaml, embeddingOf, type RuntimeConfig } from './contract/config.ts';
 import { daemonOperations } from './contract/daemon.ts';
@@ -18,11 +19,9 @@ import type { Tool } from './core/tool.ts';
 import type { WorkflowRuns } from './core/workflow.ts';
 import { type Daemon, openDaemon } from './daemon/daemon.ts';
 import { followConfig } from './follow-config.ts';
-import { Connections } from './http/connections.ts';
 import { openapiDocument } from './http/openapi.ts';
 import type { SecurityOptions } from './http/security.ts';
-import { createHttpServer, type HttpAddress, type SharedLimits } from './http/server.ts';
-import { UnreadAnswers } from './http/unread-answers.ts';
+import { createHttpServer, createSharedLimits, type HttpAddress, type SharedLimits } from './http/server.ts';
 import { connectMcpServer } from './mcp/mcp-client.ts';
 import { createMcpRoute } from './mcp/server-route.ts';
 import { createModelRoutes } from './model-routes.ts';
@@ -38,7 +37,7 @@ import { openRuntime } from './runtime/runtime.ts';
 import { telemetryOptions } from './runtime/telemetry.ts';
 import { openSignalLog } from './store/signal-log.ts';
 import { createJsonToolStore } from './store/tool-store.ts';
-import { lockWorkspace, writeDaemonInfo } from './store/workspace-lock.ts';
+import { lockWorkspace } from './store/workspace-lock.ts';
 import { createMemoryTools } from './tools/memory-tools.ts';
 import { createSecretTools } from './tools/secret-tools.ts';
 import { createSkillTools } from './tools/skill-tools.ts';
@@ -97,7 +96,8 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
   // The log's thread starts while the daemon opens its own files.
   const opening = openSignalLog({ path: join(folder, 'data', 'signals.db'), synchronous: loaded.config.signals.sync });
   opened.add(async () => (await opening.catch(() => null))?.close());
-  const shared = sharedLimits();
+  // Of both servers together: descriptors and memory are the process's.
+  const shared = createSharedLimits();
   const composing =
     settings.role === 'runtime' ? reachDaemon(settings, logger, opened) : composeDaemon(settings, logger, opened, { startedAt, shared });
   // Both are waited for, so that what one of them has opened is closed when the other fails.
@@ -129,10 +129,7 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
   // A replay makes no calls, those of background work included.
   daemon.startBackground(recorder?.mode === 'replay' ? undefined : providers);
   const port = settings.role === 'runtime' ? null : daemon.address.port;
-  const bound = { ...identity, port, runtimePort: address.port };
-  writeDaemonInfo(folder, bound);
-  const fenced = Promise.withResolvers<AppError>();
-  lock.watch(fenced.resolve, () => bound);
+  const fenced = lock.announce({ ...identity, port, runtimePort: address.port });
   const resumed = runtime.resume();
   resumed.catch((error: unknown) => logger.error({ err: error }, 'sessions of the last run could not be brought back'));
   return {
@@ -141,7 +138,7 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
     folder,
     provider: describeProvider(providers),
     resumed,
-    fenced: fenced.promise,
+    fenced,
     recording: recorder ?? null,
     workflows: runtime.workflows,
     close: async () => {
@@ -243,11 +240,6 @@ function serverOptions({ loaded, host }: Settings, auth: OpenedAuth, log: Logger
 
 function withOwners<T extends { readonly security: SecurityOptions }>(options: T, ownersOf: OwnersOf): T {
   return { ...options, security: { ...options.security, ownersOf } };
-}
-
-/** Of both servers together: descriptors and memory are the process's. */
-function sharedLimits(): SharedLimits {
-  return { connections: new Connections(), unread: new UnreadAnswers() };
 }
 
 async function composeDaemon(
@@ -391,29 +383,5 @@ function requireProviders(providers: ProviderRegistry, { fallback, routing }: Ru
     throw new AppError('config_invalid', {
       detail: `agent.yaml: ${place} names "${choice.provider}"; known providers: ${known.join(', ')}`,
     });
-  }
-}
-
-/** What was opened, closed in reverse order; one that fails does not keep the others open. */
-class Closers {
-  readonly #logger: Logger;
-  readonly #closers: (() => void | Promise<void>)[] = [];
-
-  constructor(logger: Logger) {
-    this.#logger = logger;
-  }
-
-  add(close: () => void | Promise<void>): void {
-    this.#closers.push(close);
-  }
-
-  async close(): Promise<void> {
-    for (let close = this.#closers.pop(); close; close = this.#closers.pop()) {
-      try {
-        await close();
-      } catch (error) {
-        this.#logger.error({ err: error }, 'something did not close cleanly');
-      }
-    }
   }
 }

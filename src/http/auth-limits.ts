@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Caller } from '../core/caller.ts';
 import { AppError, isAppError } from '../core/errors.ts';
-import { networkOf } from './connections.ts';
 
 const WINDOW_MS = 60_000;
 /** Tokens and addresses whose requests are counted at once; the oldest are forgotten first. */
@@ -53,4 +52,13 @@ export async function createAuthLimits(
 
 function limited(what: string, { ttl = WINDOW_MS }: Taken): AppError {
   return new AppError('rate_limited', { detail: `${what}; wait as long as Retry-After says`, retryAfterMs: Math.max(1, Math.ceil(ttl)) });
+}
+
+/** An address as limits count it: a holder of one IPv6 address has as many as its network of 64 bits. */
+export function networkOf(address: string): string {
+  if (address.startsWith('::ffff:') || !address.includes(':') || address === '::1') return address;
+  const [head = '', tail] = address.split('::');
+  const groups = head === '' ? [] : head.split(':');
+  const missing = tail === undefined ? 0 : 8 - groups.length - (tail === '' ? 0 : tail.split(':').length);
+  return [...groups, ...Array.from({ length: missing }, () => '0')].slice(0, 4).join(':');
 }

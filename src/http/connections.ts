@@ -2,6 +2,7 @@ import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../core/errors.ts';
+import { networkOf } from './auth-limits.ts';
 import { descriptorLimit } from './descriptor-limit.ts';
 import { refuseConnection } from './problem.ts';
 
@@ -190,13 +191,4 @@ export class Connections {
   #countOf(network: string): number {
     return this.#perNetwork.get(network) ?? 0;
   }
-}
-
-/** An address as limits count it: a holder of one IPv6 address has as many as its network of 64 bits. */
-export function networkOf(address: string): string {
-  if (address.startsWith('::ffff:') || !address.includes(':') || address === '::1') return address;
-  const [head = '', tail] = address.split('::');
-  const groups = head === '' ? [] : head.split(':');
-  const missing = tail === undefined ? 0 : 8 - groups.length - (tail === '' ? 0 : tail.split(':').length);
-  return [...groups, ...Array.from({ length: missing }, () => '0')].slice(0, 4).join(':');
 }

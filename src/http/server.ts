@@ -77,6 +77,10 @@ export interface SharedLimits {
   readonly unread: UnreadAnswers;
 }
 
+export function createSharedLimits(): SharedLimits {
+  return { connections: new Connections(), unread: new UnreadAnswers() };
+}
+
 export interface HttpAddress {
   readonly host: string;
   readonly port: number;
@@ -99,7 +103,7 @@ export interface HttpServer {
  * @throws Error when an operation has no handler or a handler no operation: a mistake of ours, found at start
  */
 export function createHttpServer<T extends Operations>(options: HttpServerOptions<T>): HttpServer {
-  const { connections, unread } = options.shared ?? { connections: new Connections(), unread: new UnreadAnswers() };
+  const { connections, unread } = options.shared ?? createSharedLimits();
   const app = createApp(options.log, options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS);
   connections.follow(app.server);
   const gate = createGate(options.security);

@@ -44,47 +44,50 @@ export interface DaemonInfo {
 
 export interface WorkspaceLock {
   /**
-   * Look whether the file of the lock is still the one that is held: a file that was deleted does not keep a second daemon out. One that is gone
-   * is made and locked anew; `lost` is called once, with `workspace_locked`, when another file is in its place: then nothing may be written any more.
+   * Write the ports into daemon.json, and look from now on whether the file of the lock is still the one that is held: a file that was deleted does not keep a second daemon out. One that is gone
+   * is made and locked anew.
    *
-   * @param info  written again when daemon.json is gone with it
+   * @returns  `workspace_locked`, once another file is in its place: then nothing may be written any more
    */
-  watch(lost: (error: AppError) => void, info: () => DaemonInfo): void;
+  announce(info: DaemonInfo): Promise<AppError>;
   /** Removes daemon.json and frees the workspace, unless another daemon has it; may be called again. */
   release(): void;
 }
 
 /**
  * Make this process the workspace's only daemon until `release` or its end, kill -9 included: the lock belongs to the open file.
- * Take it before ports are bound; then write the ports with `writeDaemonInfo`.
+ * Take it before ports are bound; then write the ports with `announce`.
  *
  * @throws AppError `workspace_locked` (`extra` holds pid and port of the other, as far as known), `workspace_unwritable`, `storage_failed`
  */
-export function lockWorkspace(folder: string, info: DaemonInfo): WorkspaceLock {
+export function lockWorkspace(folder: string, starting: DaemonInfo): WorkspaceLock {
   const path = join(folder, FOLDER, LOCK_FILE);
   if (isFolder(folder)) refusePlanted(folder);
   let held = takeLock(folder, path);
   try {
     for (const name of [FOLDER, DATA_FOLDER]) keepOutOfGit(join(folder, name));
-    writeDaemonInfo(folder, info); // What stands there now is from a daemon that is gone.
+    writeDaemonInfo(folder, starting); // What stands there now is from a daemon that is gone.
   } catch (error) {
     held.db.close();
     throw error;
   }
   let timer: NodeJS.Timeout | undefined;
   return {
-    watch(lost, current) {
+    announce(info) {
+      writeDaemonInfo(folder, info);
+      const lost = Promise.withResolvers<AppError>();
       const look = () => {
         if (isSameFile(path, held.file)) return;
         try {
           held = replaceLock(folder, path, held);
-          if (!existsSync(join(folder, FOLDER, INFO_FILE))) writeDaemonInfo(folder, current());
+          if (!existsSync(join(folder, FOLDER, INFO_FILE))) writeDaemonInfo(folder, info);
         } catch (error) {
           clearInterval(timer);
-          lost(lostLock(folder, path, error));
+          lost.resolve(lostLock(folder, path, error));
         }
       };
       timer = setInterval(look, LOOK_MS).unref();
+      return lost.promise;
     },
     release() {
       clearInterval(timer);
