@@ -153,6 +153,8 @@ export const RecallExplanation = z.object({
 export const RecalledMemory = Memory.extend({
   /** Absolute in 0..1, not relative to the best hit: the share of the query's weight it covers, half of it together with its neighbours. */
   score: z.number(),
+  /** To be relied on, possibly related, worth a line beside a strong one, or not to be shown unasked; the larger the store, the more it takes. */
+  match: z.enum(['strong', 'possible', 'faint', 'none']),
   source: z.string(),
   content_length: z.int(),
   truncated: z.boolean(),

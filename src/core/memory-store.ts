@@ -131,7 +131,7 @@ export interface Recalled {
   readonly method: 'keyword' | 'hybrid' | 'fts' | 'none';
   /** Why it is not what was configured. */
   readonly degraded?: string;
-  /** One of the first results reaches STRONG_SCORE_MIN. */
+  /** One of the first results is a strong match. */
   readonly strong: boolean;
   /** Words searched for, stop words left out. */
   readonly terms: readonly string[];

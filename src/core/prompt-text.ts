@@ -51,6 +51,8 @@ const DOING = new Set(
     ' ',
   ),
 );
+/** Of these, what people have rules for: how they want it done is worth telling. */
+const DONE_BY_RULES = new Set('commit push merge deploy revert test tests build release review'.split(' '));
 const POINTS_BACK = /\b(?:it|that|this|them|those|these|again|so)\b/i;
 const ASKS = /\b(?:what|when|where|which|who|whom|whose|why|how)\b/i;
 
@@ -60,6 +62,13 @@ export function isSmallTalk(prompt: string): boolean {
   if (ASKS.test(prompt)) return terms.length === 0;
   const pointsBack = POINTS_BACK.test(prompt);
   return terms.every(({ word }) => SMALL_TALK.has(word) || (pointsBack && DOING.has(word)));
+}
+
+/** What a prompt such as `please commit this` asks to be done, where people have rules for it; '' otherwise. Small talk alone is read so. */
+export function askedDeeds(prompt: string): string {
+  if (!isSmallTalk(prompt)) return '';
+  const deeds = queryTerms(prompt).map(({ word }) => word);
+  return deeds.some((word) => DONE_BY_RULES.has(word)) ? deeds.filter((word) => DOING.has(word)).join(' ') : '';
 }
 
 /** The text to search for: a prompt of a word or two ("and the port?") borrows the first terms of the answer before it, small talk is not searched for. */

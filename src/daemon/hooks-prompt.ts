@@ -3,19 +3,19 @@ import { QUERY_CHARS_MAX, RECALL_LIMIT_MAX, type RecalledMemory } from '../contr
 import { feedbackInText } from '../core/feedback-text.ts';
 import { ownerOf, type Recalled } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
-import { searchText, withoutEnvelopes } from '../core/prompt-text.ts';
+import { askedDeeds, searchText, withoutEnvelopes } from '../core/prompt-text.ts';
 import { messagesFor } from './cross-agent-hook.ts';
 import { type HookDeps, hookMemory } from './hook-deps.ts';
 import { createHook, type HookInput, type HookSession } from './hook-session.ts';
-import { MEMORIES_NOTE, NO_STRONG_MATCH, TURN_GUIDANCE } from './hook-texts.ts';
+import { MEMORIES_NOTE, NO_STRONG_MATCH, POSSIBLE_NOTE, TURN_GUIDANCE } from './hook-texts.ts';
 import { packRecalled } from './inject-memories.ts';
 import { cutText, localTime } from './inject-text.ts';
 import { type Fallback, fallbackFor, fittingLines } from './transcript-fallback.ts';
 
 /** What a prompt is about stands in its first words; more terms would only thin out what a memory can cover. */
 const PROMPT_TERMS_MAX = 12;
-/** A hit beside a strong one is shown from this score on. */
-const SHOWN_SCORE_MIN = 0.25;
+/** Without a strong hit so many are shown as possibly related. */
+const POSSIBLE_SHOWN_MAX = 3;
 /** A memory is not shown again for so many turns, unless there is no other. */
 const REPEAT_AFTER_TURNS = 5;
 /** Hits beyond the limit that are looked at in place of those shown lately. */
@@ -23,6 +23,7 @@ const REPEATS_PASSED_MAX = 20;
 const MEMORY_LINE_CHARS_MAX = 500;
 /** Ratings taken from one call. */
 const RATINGS_MAX = 200;
+const STANDING_TYPES: ReadonlySet<string> = new Set(['preference', 'rule']);
 const HEADING = '## Relevant Memory';
 
 type PromptHooks = Pick<Handlers<typeof hookOperations>, 'hookUserPromptSubmit'>;
@@ -48,14 +49,17 @@ async function submitPrompt(deps: HookDeps, session: HookSession, input: HookInp
   const prompt = [input.userMessage, input.userPrompt, input.prompt].find((candidate) => candidate?.trim()) ?? '';
   const text = searchText(withoutEnvelopes(prompt), input.lastAssistantMessage);
   const recent = session.line ? await deps.sessions.recentlyInjected(session.line, REPEAT_AFTER_TURNS) : new Set<string>();
-  const found = await recallFor(deps, session, text, recallLimit && recallLimit + Math.min(recent.size, REPEATS_PASSED_MAX));
+  const deeds = text === '' ? askedDeeds(withoutEnvelopes(prompt)) : '';
+  const limit = recallLimit && recallLimit + Math.min(recent.size, REPEATS_PASSED_MAX);
+  const found = deeds === '' ? await recallFor(deps, session, text, limit) : await rulesFor(deps, session, deeds, limit);
   const fresh = found.results.filter((result) => !recent.has(result.id));
-  const candidates = (fresh.some((result) => result.score >= SHOWN_SCORE_MIN) ? fresh : found.results).slice(0, recallLimit);
+  const candidates = (fresh.some(({ match }) => match === 'strong' || match === 'possible') ? fresh : found.results).slice(0, recallLimit);
   const { reader, project, key } = session;
+  const worth = worthShowing(candidates);
   const fallback =
-    found.strong || recallLimit === 0 ? undefined : await fallbackFor(deps.lineage, reader, { text, project, sessionKey: key });
+    worth.length > 0 || recallLimit === 0 ? undefined : await fallbackFor(deps.lineage, reader, { text, project, sessionKey: key });
   if (session.line) await deps.lineage.prompted(session.line, withoutEnvelopes(prompt));
-  const memories = { query: text, candidates: found.strong ? candidates : [] };
+  const memories = { query: text, candidates: worth };
   const { inject, shown } = compose(localTime(deps.clock.now()), memories, injectCharsMax, fallback);
   if (session.line) {
     const ids = new Set(shown.map((memory) => memory.id));
@@ -68,11 +72,24 @@ async function submitPrompt(deps: HookDeps, session: HookSession, input: HookInp
     inject,
     memoryCount: shown.length,
     memories: shown.map((memory) => ({ ...hookMemory(memory), score: memory.score })),
-    strong: shown.length > 0,
+    strong: shown.some(({ match }) => match === 'strong'),
     queryTerms: [...found.terms],
     engine: fallback?.engine ?? found.method,
     ...(found.degraded ? { degraded: found.degraded } : {}),
   };
+}
+
+/** How the person wants done what a prompt asks to be done: rules and preferences that speak of all of it, and nothing else. */
+async function rulesFor(deps: HookDeps, session: HookSession, deeds: string, limit: number): Promise<Recalled> {
+  const found = await recallFor(deps, session, deeds, limit);
+  const results = found.results.filter(({ type, score }) => STANDING_TYPES.has(type) && score === 1);
+  return { ...found, results, strong: results.some(({ match }) => match === 'strong') };
+}
+
+/** What is sure enough to be shown: beside a strong match all that may be related, without one the first few. */
+function worthShowing(candidates: readonly RecalledMemory[]): RecalledMemory[] {
+  if (candidates.some(({ match }) => match === 'strong')) return candidates.filter(({ match }) => match !== 'none');
+  return candidates.filter(({ match }) => match === 'possible').slice(0, POSSIBLE_SHOWN_MAX);
 }
 
 async function recallFor(deps: HookDeps, session: HookSession, text: string, limit: number): Promise<Recalled> {
@@ -100,12 +117,12 @@ function compose(
   fallback: Fallback | undefined,
 ): { inject: string; shown: RecalledMemory[] } {
   const date = `Now: ${time}`;
-  const frame = [date, `${HEADING}\n\n${MEMORIES_NOTE}\n`, TURN_GUIDANCE].join('\n\n').length;
+  const frame = [date, `${HEADING}\n\n${POSSIBLE_NOTE}\n`, TURN_GUIDANCE].join('\n\n').length;
   const left = charsMax - frame;
-  const worth = candidates.filter((candidate) => candidate.score >= SHOWN_SCORE_MIN);
-  const { text, shown } = packRecalled(worth, query, left, Math.min(MEMORY_LINE_CHARS_MAX, left - 1));
-  const earlier = fallback && fittingLines(fallback.lines, left + MEMORIES_NOTE.length - fallback.note.length);
-  const found = shown.length > 0 ? `${MEMORIES_NOTE}\n${text}` : earlier && `${fallback.note}\n${earlier}`;
+  const note = candidates.some(({ match }) => match === 'strong') ? MEMORIES_NOTE : POSSIBLE_NOTE;
+  const { text, shown } = packRecalled(candidates, query, left, Math.min(MEMORY_LINE_CHARS_MAX, left - 1));
+  const earlier = fallback && fittingLines(fallback.lines, left + POSSIBLE_NOTE.length - fallback.note.length);
+  const found = shown.length > 0 ? `${note}\n${text}` : earlier && `${fallback.note}\n${earlier}`;
   const parts = [date, found ? `${HEADING}\n\n${found}` : NO_STRONG_MATCH, TURN_GUIDANCE];
   return { inject: cutText(parts.join('\n\n'), charsMax), shown };
 }

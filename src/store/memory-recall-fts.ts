@@ -1,8 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { RecalledMemory } from '../contract/memory.ts';
 import type { Reader, RecallQuery } from '../core/memory-store.ts';
+import { matchOfScore } from '../core/recall/match.ts';
 import type { AskedTerm } from '../core/recall/query.ts';
-import { idfOf } from '../core/recall/rank.ts';
+import { idfOf } from '../core/recall/weigh.ts';
 import { wordsIn } from '../core/recall/words.ts';
 import type { MemoryIndex } from './memory-index.ts';
 import { conditionsOf } from './memory-store-filter.ts';
@@ -42,7 +43,7 @@ export function recallByFullText(
     const stems = new Set(wordsIn(memory.content).map((word) => word.stem));
     const held = terms.reduce((sum, { stem, idf }) => sum + (stems.has(stem) ? idf : 0), 0);
     const score = Math.round((held / weight) * 10_000) / 10_000;
-    return { ...memory, score, source: 'fts', content_length: memory.content.length, truncated: false };
+    return { ...memory, score, match: matchOfScore(score), source: 'fts', content_length: memory.content.length, truncated: false };
   });
   return results.filter((result) => result.score >= (query.scoreMin ?? 0)).slice(0, query.limit);
 }

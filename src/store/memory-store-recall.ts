@@ -4,9 +4,10 @@ import type { MemoryFilter, Ranking, Reader, Recalled, RecallQuery } from '../co
 import { weighFeedback } from '../core/recall/feedback.ts';
 import { FRESH_AMONG, freshFirst } from '../core/recall/fresh.ts';
 import { fuse } from '../core/recall/fuse.ts';
+import { matchOf } from '../core/recall/match.ts';
 import { readQuery } from '../core/recall/query.ts';
 import type { RankedMemory } from '../core/recall/rank.ts';
-import { STRONG_AMONG, STRONG_SCORE_MIN, scoreOf } from '../core/recall/score.ts';
+import { scoreOf } from '../core/recall/score.ts';
 import { hasRatings, ratingsOf } from './memory-feedback.ts';
 import type { MemoryIndex } from './memory-index.ts';
 import { recallByFullText } from './memory-recall-fts.ts';
@@ -16,6 +17,8 @@ import type { MemoryVectors } from './memory-vectors.ts';
 
 /** Best memories that ratings may move and results are taken from. */
 const RANKED_MAX = 200;
+/** Strength is a matter of the first results only. */
+const STRONG_AMONG = 10;
 /** Newest, and most important, memories that session start chooses from; keeps it fast with a million memories. */
 const RANKED_POOL = 100;
 const DAY_MS = 86_400_000;
@@ -55,7 +58,7 @@ function rankedFor({ limit, scoreMin, wordsOnly }: RecallQuery, isRated: boolean
 }
 
 function isStrong(results: readonly RecalledMemory[]): boolean {
-  return results.slice(0, STRONG_AMONG).some((result) => result.score >= STRONG_SCORE_MIN);
+  return results.slice(0, STRONG_AMONG).some((result) => result.match === 'strong');
 }
 
 /** The rows behind what was ranked, through the one filter nothing goes around. */
@@ -73,7 +76,14 @@ function toResults(db: DatabaseSync, reader: Reader, query: RecallQuery, ranked:
 
 function toResult(memory: Memory, found: RankedMemory, explain: boolean): RecalledMemory {
   const source = found.likeness === undefined ? 'keyword' : found.mask === 0 ? 'vector' : 'hybrid';
-  const result = { ...memory, score: scoreOf(found), source, content_length: memory.content.length, truncated: false };
+  const result = {
+    ...memory,
+    score: scoreOf(found),
+    match: matchOf(found),
+    source,
+    content_length: memory.content.length,
+    truncated: false,
+  };
   return explain ? { ...result, explain: explanationOf(found) } : result;
 }
 

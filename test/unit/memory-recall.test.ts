@@ -30,7 +30,18 @@ function recalled(id: string, content: string, score: number): RecalledMemory {
   const from = { project: null, source_type: 'manual', source_id: null, session_id: null, supersedes: null, superseded_by: null };
   const at = '2025-03-03T10:00:00.000Z';
   const kept = { version: 1, created_at: at, updated_at: at, access_count: 0 };
-  return { ...told, ...from, ...kept, id, content, score, source: 'fts', content_length: content.length, truncated: false };
+  return {
+    ...told,
+    ...from,
+    ...kept,
+    id,
+    content,
+    score,
+    source: 'fts',
+    content_length: content.length,
+    match: 'strong',
+    truncated: false,
+  };
 }
 
 async function ready({ memories }: OpenedMemoryStores): Promise<void> {
@@ -127,7 +138,7 @@ describe('answers', () => {
     expect((await memories.recall(scopeOf(null), asked)).results[0]).not.toHaveProperty('explain');
     const [told] = (await memories.recall(scopeOf(null), { ...asked, explain: true })).results;
     expect(told).toMatchObject({ score: 1, source: 'keyword', explain: { coverage: 1, around: 1, feedback: 0, likeness: null } });
-    expect(told!.explain!.features).toMatchObject({ words: 1, coordination: 1, pairs: 2, author: 0, question: 0 });
+    expect(told!.explain!.features).toMatchObject({ words: 1, coordination: 1, pairs: 2, author: 0, personal: 0 });
   });
 
   test('only memories with a word of the query, when that is asked', async () => {

@@ -13,7 +13,7 @@ const QUERIES = 60;
 const WORDS = (
   'kettle cache server Berlin tea deploy port heron uploader gateway profile pricing garden bicycle colour spring copper Lisbon spout report ' +
   'quokka pipeline office cellar attic drawer clock safe window violin concert train ticket invoice budget salary meeting Tuesday yesterday 42 300 ' +
-  'src/db.ts KA-6 foo.bar node:sqlite went bought running studies children better'
+  'src/db.ts KA-6 foo.bar node:sqlite went bought running studies children better postgres PostgreSQL login password picture image basket cart money cents'
 ).split(' ');
 const AUTHORS = ['Ada', 'Ben', 'Cleo', 'codex'];
 const QUESTIONS = [

@@ -27,7 +27,17 @@ export function fuse(byWords: readonly RankedMemory[], byMeaning: readonly Liken
   const known = new Set(byWords.map(({ entry }) => entry));
   const others = byMeaning
     .filter(({ entry }) => !known.has(entry))
-    .map(({ entry }): RankedMemory => ({ entry, relevance: 0, coverage: 0, around: 0, mask: 0, features: NO_FEATURES }));
+    .map(
+      ({ entry }): RankedMemory => ({
+        entry,
+        relevance: 0,
+        coverage: 0,
+        around: 0,
+        certainty: Number.NEGATIVE_INFINITY,
+        mask: 0,
+        features: NO_FEATURES,
+      }),
+    );
   const fused = [...byWords, ...others].map((memory) => {
     const likeness = likenesses.get(memory.entry);
     const meaning = likeness === undefined ? 0 : (likeness - least) / spread;

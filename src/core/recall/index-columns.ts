@@ -4,9 +4,9 @@ const SLOTS_AT_FIRST = 256;
 export const NONE = -1;
 
 /** Bits of `signs`. */
-export const ASKS = 1;
-export const HAS_TIME = 2;
-export const HAS_NUMBER = 4;
+export const HAS_TIME = 1;
+export const HAS_NUMBER = 2;
+export const OF_AUTHOR = 4;
 
 /** What ranking reads of every memory it looks at, by slot: columns of numbers, because following an object for each would cost most of a query. */
 export class IndexColumns {

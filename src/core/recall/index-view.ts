@@ -1,12 +1,17 @@
 import { frameOf } from './frame.ts';
-import { ASKS, HAS_NUMBER, HAS_TIME, IndexColumns, NONE } from './index-columns.ts';
+import { HAS_NUMBER, HAS_TIME, IndexColumns, NONE, OF_AUTHOR } from './index-columns.ts';
 import { mentionsNumber, mentionsTime } from './time-words.ts';
 import { tellsSomething, wordsIn } from './words.ts';
 
 /** Occurrences of a term in one memory that are counted; more of them change nothing. */
 const OCCURRENCES_MAX = 15;
+/** Told by the user of himself, or by somebody else of the user. */
+const OF_USER = /\b(?:i|my|me|mine|(?:the )?user(?:['’]s)?)\b/i;
 /** Memories of one frame that are kept in mind; a form filled in more often is no changing value. */
 const FRAME_ENTRIES_MAX = 16;
+
+/** Terms that share so many letters at their beginning may be forms of one word. */
+const BEGINNING_CHARS = 4;
 
 /** What the index must know of a memory; the text itself stays in the store. */
 export interface IndexedMemory {
@@ -46,9 +51,10 @@ export interface Entry extends Omit<IndexedMemory, 'content'> {
   readonly words: number;
   /** Who wrote it, in lower case. */
   readonly author: string;
-  readonly asks: boolean;
   readonly hasTime: boolean;
   readonly hasNumber: boolean;
+  /** It speaks of whoever wrote it, or of the user. */
+  readonly ofAuthor: boolean;
   /** See frame.ts. */
   readonly frame: string;
   readonly changes: boolean;
@@ -68,10 +74,14 @@ export interface Session {
  */
 export class IndexView {
   readonly #postings = new Map<string, Posting>();
+  /** Terms by their first letters. */
+  readonly #beginnings = new Map<string, Set<string>>();
   readonly #sessions = new Map<string, Session>();
   readonly #sessionSlots: (Session | undefined)[] = [];
   readonly #freeSessions: number[] = [];
   readonly #authors = new Map<string, Author>();
+  /** How many memories each project has. */
+  readonly #projects = new Map<string | null, number>();
   /** Memories by their frame; those without one are not here. */
   readonly #frames = new Map<string, Entry[]>();
   readonly #entries: (Entry | undefined)[] = [];
@@ -84,6 +94,11 @@ export class IndexView {
   /** Memories. */
   get size(): number {
     return this.#size;
+  }
+
+  /** Memories of a project; of none with null. */
+  sizeOf(project: string | null): number {
+    return this.#projects.get(project) ?? 0;
   }
 
   /** Terms of all memories together. */
@@ -116,6 +131,29 @@ export class IndexView {
     return this.#postings.get(term);
   }
 
+  /** How many memories hold a term, among those that `admits` lets through; of a common term, judged by some of them. */
+  documents(term: string, admits: ((entry: Entry) => boolean) | undefined, looksMax: number): number {
+    const slots = this.#postings.get(term)?.slots;
+    if (!slots) return 0;
+    if (admits === undefined) return slots.length;
+    const step = Math.max(1, slots.length / looksMax);
+    let looked = 0;
+    let admitted = 0;
+    for (let place = 0; place < slots.length; place += step) {
+      looked += 1;
+      if (admits(this.#entries[slots[Math.floor(place)]! >>> 4]!)) admitted += 1;
+    }
+    return step === 1 ? admitted : Math.round((admitted * slots.length) / looked);
+  }
+
+  /** Terms that begin like this one: one of the two is the beginning of the other. */
+  beginningLike(term: string): string[] {
+    if (term.length < BEGINNING_CHARS) return [];
+    const alike = this.#beginnings.get(term.slice(0, BEGINNING_CHARS));
+    if (!alike) return [];
+    return [...alike].filter((other) => other !== term && (other.startsWith(term) || (other.length > 4 && term.startsWith(other))));
+  }
+
   /** The number of an author, by the name in lower case; NONE when nobody of this name has written a memory. */
   authorNumber(name: string): number {
     return this.#authors.get(name)?.number ?? NONE;
@@ -137,9 +175,9 @@ export class IndexView {
       bodyFrom: author.length,
       words: words.length,
       author: memory.who.toLowerCase(),
-      asks: /\?["')\]]*\s*$/.test(content),
       hasTime: mentionsTime(content),
       hasNumber: mentionsNumber(content),
+      ofAuthor: OF_USER.test(body) || words.some((word) => author.some((name) => name.stem === word.stem)),
       frame: frame.text,
       changes: frame.changes,
       states: frame.state,
@@ -162,7 +200,7 @@ export class IndexView {
     columns.words[slot] = entry.words;
     columns.createdAtMs[slot] = entry.createdAtMs;
     columns.authors[slot] = this.authorNumber(entry.author);
-    columns.signs[slot] = (entry.asks ? ASKS : 0) | (entry.hasTime ? HAS_TIME : 0) | (entry.hasNumber ? HAS_NUMBER : 0);
+    columns.signs[slot] = (entry.hasTime ? HAS_TIME : 0) | (entry.hasNumber ? HAS_NUMBER : 0) | (entry.ofAuthor ? OF_AUTHOR : 0);
     columns.sessionOf[slot] = session?.number ?? NONE;
     const place = session ? insertByTime(session.entries, entry) : 0;
     columns.link(slot, session?.entries[place - 1]?.slot ?? NONE, session?.entries[place + 1]?.slot ?? NONE);
@@ -171,7 +209,9 @@ export class IndexView {
   remove(entry: Entry): void {
     for (const posting of new Set(entry.terms)) {
       posting.slots.splice(lowerBound(posting.slots, entry.slot * 16), 1);
-      if (posting.slots.length === 0) this.#postings.delete(posting.term);
+      if (posting.slots.length > 0) continue;
+      this.#postings.delete(posting.term);
+      this.#beginnings.get(posting.term.slice(0, BEGINNING_CHARS))?.delete(posting.term);
     }
     this.#count(entry, -1);
     this.#forgetFrame(entry);
@@ -213,6 +253,9 @@ export class IndexView {
 
   #count(entry: Entry, by: 1 | -1): void {
     this.#size += by;
+    const inProject = this.sizeOf(entry.project) + by;
+    if (inProject === 0) this.#projects.delete(entry.project);
+    else this.#projects.set(entry.project, inProject);
     this.#length += by * entry.terms.length;
     if (entry.session) this.columns.sessionLengths[entry.session.number]! += by * entry.terms.length;
     let author = this.#authors.get(entry.author);
@@ -230,8 +273,17 @@ export class IndexView {
     if (!posting) {
       posting = { term, slots: [] };
       this.#postings.set(term, posting);
+      this.#noteBeginning(term);
     }
     return posting;
+  }
+
+  #noteBeginning(term: string): void {
+    if (term.length < BEGINNING_CHARS || !/^[a-z]+$/.test(term)) return;
+    const beginning = term.slice(0, BEGINNING_CHARS);
+    const alike = this.#beginnings.get(beginning);
+    if (alike) alike.add(term);
+    else this.#beginnings.set(beginning, new Set([term]));
   }
 
   #sessionOf(memory: IndexedMemory): Session | undefined {

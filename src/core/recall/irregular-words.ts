@@ -11,7 +11,7 @@ const FORMS =
   'steal:stole,stolen stick:stuck sting:stung strike:struck string:strung swear:swore,sworn sweep:swept swim:swam,swum swing:swung take:took,taken ' +
   'teach:taught tear:tore,torn tell:told think:thought throw:threw,thrown understand:understood wake:woke,woken wear:wore,worn weave:wove,woven ' +
   'weep:wept win:won wind:wound withdraw:withdrew,withdrawn write:wrote,written ' +
-  'child:children foot:feet goose:geese man:men mouse:mice person:people tooth:teeth woman:women life:lives wife:wives knife:knives leaf:leaves ' +
+  'child:children foot:feet goose:geese man:men mouse:mice person:people tooth:teeth woman:women wife:wives knife:knives leaf:leaves ' +
   'half:halves shelf:shelves self:selves wolf:wolves good:better,best bad:worse,worst far:farther,further';
 
 const bases = new Map(

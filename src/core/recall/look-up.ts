@@ -2,11 +2,11 @@ import type { LeastOfBest } from './best-of.ts';
 import type { Entry, IndexView } from './index-view.ts';
 
 /** BM25: how soon more occurrences stop to matter, and how much length counts. */
-const K1 = 0.9;
-const B = 0.3;
+const K1 = 1.2;
+const B = 0.75;
 const BASE = K1 * (1 - B);
-/** Terms of a query that are looked up, the rarest first; a mask of them must fit into 31 bits. */
-export const TERMS_LOOKED_UP_MAX = 24;
+/** Terms that are looked up for a query: a mask of them must fit into 31 bits. */
+export const TERMS_LOOKED_UP_MAX = 31;
 /** The room of a view is made for so many times what it needs. */
 const ROOM_TO_GROW = 1.25;
 
@@ -16,6 +16,8 @@ export interface LookedUp {
   readonly idf: number;
   /** Its bit in masks of terms. */
   readonly bit: number;
+  /** Bits of terms it stands in for, or beside: where one of them is, this one counts for nothing. */
+  readonly yieldsTo: number;
 }
 
 /** Undefined lets everything through, without a look at it. */
@@ -69,7 +71,7 @@ export class ViewHits {
   }
 
   /** Add what one term is worth to all memories and sessions that hold it. */
-  add(slots: readonly number[], { idf, bit }: LookedUp, admits: Admits | undefined, average: Averages): void {
+  add(slots: readonly number[], { idf, bit, yieldsTo }: LookedUp, admits: Admits | undefined, average: Averages): void {
     const { bm, mask, touched } = this;
     const { lengths, sessionOf } = this.view.columns;
     const [occurring, holding] = [this.#occurrences, this.#holding];
@@ -85,7 +87,7 @@ export class ViewHits {
         if (admits !== undefined && !this.admits(slot, admits)) continue;
         touched[count] = slot;
         count += 1;
-      }
+      } else if ((known & yieldsTo) !== 0) continue;
       const occurrences = packed & 15;
       bm[slot] = bm[slot]! + (gain * occurrences) / (occurrences + BASE + perTerm * lengths[slot]!);
       mask[slot] = known | bit;

@@ -1,19 +1,19 @@
 import { type Features, NO_FEATURES, WEIGHTS } from './features.ts';
 import type { Gathered } from './gather.ts';
-import { ASKS, HAS_NUMBER, HAS_TIME, NONE } from './index-columns.ts';
+import { HAS_NUMBER, HAS_TIME, NONE, OF_AUTHOR } from './index-columns.ts';
 import type { Entry, IndexView, Posting } from './index-view.ts';
-import type { LookedUp, ViewHits } from './look-up.ts';
+import type { ViewHits } from './look-up.ts';
 import type { Asked } from './query.ts';
 import { dateMatch } from './time-words.ts';
+import type { Group, Weighing } from './weigh.ts';
 
 const PAIRS_MAX = 2;
+/** Words from which on a memory is as long as it needs to be to tell something. */
+const LENGTH_ENOUGH = 10;
 
 /** A query with what its terms weigh and find. */
-export interface Weighed {
+export interface Weighed extends Weighing {
   readonly asked: Asked;
-  readonly terms: readonly LookedUp[];
-  /** Of all terms of the query, those nobody has seen included. */
-  readonly weight: number;
   /** The one author it names. */
   readonly author: string | undefined;
   readonly gathered: Gathered;
@@ -55,10 +55,10 @@ export class ViewMeasure {
 
   measured(slot: number, rank: number): Measured {
     this.#measure(slot, rank);
-    const { terms, weight } = this.#query;
+    const { groups, weight } = this.#query;
     const mask = this.#hits.mask[slot]!;
     const features = { ...this.#features };
-    const coverage = weight === 0 ? 0 : massOf(terms, mask) / weight;
+    const coverage = weight === 0 ? 0 : massOf(groups, mask) / weight;
     return { entry: this.#hits.view.entry(slot)!, relevance: this.#sum(), coverage, around: features.window, mask, features };
   }
 
@@ -71,8 +71,8 @@ export class ViewMeasure {
     this.#measureCompany(slot);
     features.coordination = held / Math.max(1, asked.terms.length);
     features.author = author === undefined ? 0 : columns.authors[slot] === this.#author ? 1 : -1;
-    features.question = (signs & ASKS) === 0 ? 0 : 1;
-    features.length = Math.min(2, Math.log(1 + columns.words[slot]!) / 3);
+    features.personal = asked.aboutMe && (signs & OF_AUTHOR) !== 0 ? 1 : 0;
+    features.length = Math.min(1, columns.words[slot]! / LENGTH_ENOUGH);
     features.time = asked.when && (signs & HAS_TIME) !== 0 ? 1 : 0;
     features.number = asked.howMany && (signs & HAS_NUMBER) !== 0 ? 1 : 0;
     features.date = asked.dates.length === 0 ? 0 : dateMatch(asked.dates, columns.createdAtMs[slot]!);
@@ -82,7 +82,7 @@ export class ViewMeasure {
 
   /** Its words, those of the memories around it and those of its session. */
   #measureCompany(slot: number): void {
-    const { terms, weight, gathered } = this.#query;
+    const { groups, weight, gathered } = this.#query;
     const { bestBm, bestSession } = gathered;
     const { bm, mask, sessions } = this.#hits;
     const { columns } = this.#hits.view;
@@ -98,7 +98,7 @@ export class ViewMeasure {
     features.beforePrevious = at(bm, beforePrevious) / bestBm;
     features.next = at(bm, next) / bestBm;
     features.session = session === NONE ? features.words : sessions[session]! / (bestSession || 1);
-    features.window = weight === 0 ? 0 : massOf(terms, window) / weight;
+    features.window = weight === 0 ? 0 : massOf(groups, window) / weight;
   }
 
   /** Written out: a loop over the names would cost more than all else. */
@@ -113,7 +113,7 @@ export class ViewMeasure {
       WEIGHTS.window * features.window +
       WEIGHTS.coordination * features.coordination +
       WEIGHTS.author * features.author +
-      WEIGHTS.question * features.question +
+      WEIGHTS.personal * features.personal +
       WEIGHTS.length * features.length +
       WEIGHTS.time * features.time +
       WEIGHTS.number * features.number +
@@ -164,11 +164,15 @@ function at(values: Float64Array | Uint32Array, slot: number): number {
   return slot === NONE ? 0 : values[slot]!;
 }
 
-function massOf(terms: readonly LookedUp[], mask: number): number {
+function massOf(groups: readonly Group[], mask: number): number {
   let mass = 0;
-  for (let index = 0; index < terms.length; index += 1) {
-    const { idf, bit } = terms[index]!;
-    if ((mask & bit) !== 0) mass += idf;
+  for (let index = 0; index < groups.length; index += 1) {
+    const { bits, masses } = groups[index]!;
+    for (let place = 0; place < bits.length; place += 1) {
+      if ((mask & bits[place]!) === 0) continue;
+      mass += masses[place]!;
+      break;
+    }
   }
   return mass;
 }

@@ -45,7 +45,7 @@ export class RecallIndex {
   /** The best `limit`, best first; the views are those the reader may see, and no others. */
   rank(viewNames: readonly string[], asked: Asked, filter: MemoryFilter, limit?: number): RankedMemory[] {
     const views = viewNames.flatMap((name) => this.#views.get(name) ?? []);
-    return rank(views, asked, admitsOf(filter), limit);
+    return rank(views, asked, admitsOf(filter), limit, sizeOf(views, filter));
   }
 
   /** Memories in these views, and how many of them hold a term. */
@@ -68,4 +68,13 @@ export class RecallIndex {
   predecessor(viewName: string, memory: Newcomer): Entry | undefined {
     return this.#views.get(viewName)?.predecessor(memory);
   }
+}
+
+/** About how many memories a filter lets through: those of a project are counted, what else it asks for is not. */
+function sizeOf(views: readonly IndexView[], { project, aroundProject }: MemoryFilter): number {
+  const counted = (view: IndexView): number => {
+    if (project !== undefined) return view.sizeOf(project);
+    return aroundProject === undefined ? view.size : view.sizeOf(aroundProject) + view.sizeOf(null);
+  };
+  return views.reduce((sum, view) => sum + counted(view), 0);
 }
