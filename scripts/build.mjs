@@ -33,9 +33,13 @@ const HTTP_WITHOUT_FACADE = {
 const NAMED = { keepNames: { function: true, class: true } };
 /**
  * V8 keeps the source of what it runs: 4 MiB less of the daemon's memory, measured. Functions keep their names, so that a stack names them as they
- * are written; it names lines with `node src/main.ts`.
+ * are written; the maps beside the chunks name files and lines, and are read when a stack is printed.
  */
 const SMALL_WITH_NAMES = { compress: NAMED, mangle: NAMED, codegen: { removeWhitespace: true } };
+
+const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+/** Characters that asciiText makes of one beyond ASCII, besides the first. */
+const ESCAPE_CHARS = 5;
 
 const major = Number(process.versions.node.split('.')[0]);
 if (major < NODE_MAJOR_MIN) {
@@ -73,11 +77,18 @@ async function build(stamp) {
     format: 'esm',
     entryFileNames: '[name].js',
     chunkFileNames: '[name]-[hash].js',
+    sourcemap: 'hidden',
     minify: SMALL_WITH_NAMES,
   });
   await bundle.close();
-  for (const part of output) if (part.type === 'chunk') writeFileSync(join(DIST, part.fileName), asciiText(part.code));
-  removeOthers(new Set(output.map(({ fileName }) => fileName)));
+  const chunks = output.filter((part) => part.type === 'chunk');
+  for (const { fileName, code, map } of chunks) {
+    // A chunk that only imports others has no map.
+    const { sources = [], names = [], mappings = '' } = map ?? {};
+    writeFileSync(join(DIST, fileName), `${asciiText(code)}\n//# sourceMappingURL=${fileName}.map\n`);
+    writeFileSync(join(DIST, `${fileName}.map`), JSON.stringify({ version: 3, sources, names, mappings: asciiMappings(code, mappings) }));
+  }
+  removeOthers(new Set(chunks.flatMap(({ fileName }) => [fileName, `${fileName}.map`])));
   writeFileSync(STAMP, stamp);
   const bytes = output.reduce((sum, part) => sum + (part.type === 'chunk' ? part.code.length : 0), 0);
   console.error(`built dist/ in ${Math.round(performance.now() - started)} ms, ${Math.round(bytes / 1024)} KiB`);
@@ -86,6 +97,53 @@ async function build(stamp) {
 /** One character beyond ASCII makes Node keep a whole file with two bytes a character: 1 MiB of the daemon's memory, measured. */
 function asciiText(code) {
   return code.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** The mappings of a chunk after asciiText: columns behind an escape move; sources and names stay. A segment begins with its column. */
+function asciiMappings(code, mappings) {
+  const lines = code.split('\n');
+  return mappings
+    .split(';')
+    .map((segments, line) => {
+      const escaped = [...(lines[line] ?? '').matchAll(/[\u0080-\uffff]/g)].map(({ index }) => index);
+      if (escaped.length === 0 || segments === '') return segments;
+      let [column, moved, passed] = [0, 0, 0];
+      return segments
+        .split(',')
+        .map((segment) => {
+          const { value, rest } = readNumber(segment);
+          column += value;
+          while (escaped[passed] < column) passed += 1;
+          const delta = column + passed * ESCAPE_CHARS - moved;
+          moved += delta;
+          return `${writeNumber(delta)}${rest}`;
+        })
+        .join(',');
+    })
+    .join(';');
+}
+
+/** @source ECMA-426, base64 VLQ */
+function readNumber(segment) {
+  let [value, shift, place, digit] = [0, 0, 0, 0];
+  do {
+    digit = BASE64.indexOf(segment[place]);
+    value += (digit & 31) << shift;
+    shift += 5;
+    place += 1;
+  } while (digit & 32);
+  return { value: value & 1 ? -(value >> 1) : value >> 1, rest: segment.slice(place) };
+}
+
+function writeNumber(number) {
+  let value = number < 0 ? (-number << 1) | 1 : number << 1;
+  let text = '';
+  do {
+    const digit = value & 31;
+    value >>>= 5;
+    text += BASE64[value > 0 ? digit | 32 : digit];
+  } while (value > 0);
+  return text;
 }
 
 /** Chunks of earlier builds. Folders (dist/types, dist/web) belong to others. */

@@ -14,6 +14,7 @@ import { createLogBook, type RecordingLogger, recordingLogger } from './core/log
 import type { LeveledLogger, Logger } from './core/logger.ts';
 import type { DaemonClient } from './core/operation-call.ts';
 import type { Provider } from './core/provider.ts';
+import { readableStack } from './core/readable-stack.ts';
 import type { SignalLog } from './core/signal-log.ts';
 import type { Tool } from './core/tool.ts';
 import type { WorkflowRuns } from './core/workflow.ts';
@@ -77,7 +78,7 @@ export interface Embedding {
  * @throws AppError `workspace_locked`, `workspace_unwritable`, `storage_corrupt`, `port_taken`, `config_invalid`, `daemon_unreachable`; nothing is left open then
  */
 export async function start(settings: Settings, output: Logger | LeveledLogger, embedding: Embedding = {}): Promise<Running> {
-  const logger = recordingLogger(output, createLogBook(systemClock, settings.logLevel));
+  const logger = recordingLogger(output, createLogBook(systemClock, settings.logLevel, readableStack));
   const opened = new Closers(logger);
   try {
     return await compose(settings, logger, opened, embedding);

@@ -1,9 +1,14 @@
+import { writeSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { runCli } from './cli/program.ts';
 import { VERSION } from './contract/version.ts';
+import { readableStack } from './core/readable-stack.ts';
 
 /** The file that starts this program, from dist/ and from src/ alike. */
 const LAUNCHER = fileURLToPath(new URL('../bin/signet.js', import.meta.url));
+
+/** As Node itself ends after an exception that nothing caught. */
+const EXIT_FAULT = 1;
 
 let isServing = false;
 
@@ -14,6 +19,16 @@ for (const stream of [process.stdout, process.stderr]) {
     if (!isServing) process.exit();
   });
 }
+
+// Node's own report begins with the line of the fault: of a built file, all of its text.
+process.on('uncaughtException', (error: unknown) => {
+  const text = error instanceof Error ? readableStack(error) : String(error);
+  try {
+    writeSync(process.stderr.fd, `signet ended by a fault of its own:\n${text}\n`);
+  } finally {
+    process.exit(EXIT_FAULT);
+  }
+});
 
 const exitCode = await runCli(
   {

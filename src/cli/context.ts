@@ -1,3 +1,4 @@
+import { readableStack } from '../core/readable-stack.ts';
 import type { Environment, Input, Output } from './terminal.ts';
 
 /** What the program needs from outside; `src/main.ts` gives the real things, tests their own. */
@@ -42,5 +43,5 @@ export function describeFailure(error: unknown): string {
   // By name: importing the class would load all schemas before the first character is printed.
   const { name, code, detail } = (error ?? {}) as { name?: string; code?: string; detail?: string };
   if (name === 'AppError') return `${detail} (${code})`;
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return error instanceof Error ? readableStack(error) : String(error);
 }

@@ -3,6 +3,7 @@ import { createHttpTransport } from '../client/http-transport.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Call } from '../core/operation-call.ts';
+import { readableStack } from '../core/readable-stack.ts';
 import { serveStdio } from '../mcp/stdio.ts';
 import type { CliContext } from './context.ts';
 import type { DaemonFlags } from './daemon-api.ts';
@@ -47,7 +48,7 @@ function daemonAddress(context: CliContext, flags: DaemonFlags): string {
 function faultsTo({ stderr }: CliContext): Logger {
   const write = (fields: object, message: string): void => {
     const { err } = fields as { err?: unknown };
-    stderr.write(`signet-mcp: ${message}${err instanceof Error ? `: ${err.stack ?? err.message}` : ''}\n`);
+    stderr.write(`signet-mcp: ${message}${err instanceof Error ? `: ${readableStack(err)}` : ''}\n`);
   };
   return { debug() {}, info() {}, warn: write, error: write };
 }

@@ -42,14 +42,14 @@ export function createInProcessTransport<T extends Operations>(
     const checked = checkInput(operation, given);
     if (!checked.ok) throw new AppError('invalid_request', { detail: checked.detail, errors: checked.errors });
     const deadline = createDeadline(operation.id, call.timeoutMs ?? options.timeoutMs ?? CALL_TIMEOUT_MS, call.signal);
+    const context = createContext(call, deadline.signal);
     try {
       deadline.signal.throwIfAborted();
       if (limit && options.ownersOf) await requireOwner(operation, limit, checked.value as Record<string, unknown>, options.ownersOf);
-      const context = createContext(call, deadline.signal);
       return (await untilAborted(handler(checked.value, context), deadline.signal)) as OutputOf<Op>;
     } catch (error) {
       if (deadline.signal.aborted) throw deadline.signal.reason;
-      throw isAppError(error) ? error : bug(error, operation, options.log ?? silentLogger);
+      throw isAppError(error) ? error : bug(error, operation, { log: options.log ?? silentLogger, requestId: context.requestId });
     } finally {
       deadline.clear();
     }
@@ -64,8 +64,8 @@ function withoutUndefined(input: unknown): unknown {
 }
 
 /** Told to the caller in the same words as over HTTP. */
-function bug(cause: unknown, operation: Operation, log: Logger): AppError {
-  log.error({ operation: operation.id, err: cause }, 'a call failed by a fault of this server');
+function bug(cause: unknown, operation: Operation, { log, requestId }: { log: Logger; requestId: string }): AppError {
+  log.error({ requestId, operation: operation.id, err: cause }, 'a call failed by a fault of this server');
   return new AppError('internal', { detail: toProblem(cause).detail, cause });
 }
 

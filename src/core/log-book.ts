@@ -14,6 +14,8 @@ export interface LogFilter {
   readonly sinceMs?: number;
 }
 
+type StackOf = (error: Error) => string;
+
 /** The last LOG_ENTRIES_MAX entries of this process's log, for those who look at it over HTTP. */
 export interface LogBook {
   /** Entries below it are not kept; `silent` keeps none. */
@@ -27,7 +29,8 @@ export interface LogBook {
   subscribe(listener: () => void): () => void;
 }
 
-export function createLogBook(clock: Clock, level: LevelName): LogBook {
+/** @param stackOf  the stack as it is shown; the error's own when left out */
+export function createLogBook(clock: Clock, level: LevelName, stackOf: StackOf = ({ stack = '' }) => stack): LogBook {
   /** A ring: the entry at `start` is the oldest once it is full. */
   const ring: LogEntry[] = [];
   const listeners = new Set<() => void>();
@@ -42,7 +45,11 @@ export function createLogBook(clock: Clock, level: LevelName): LogBook {
       if (book.level === 'silent' || RANK[entryLevel] < RANK[book.level]) return;
       // From the clock, so that ids go on rising after a restart.
       head = Math.max(head + 1, clock.now());
-      const entry = toEntry(head, isoTime(clock.now()), entryLevel, fields, message);
+      const entry = toEntry(
+        { id: head, timestamp: isoTime(clock.now()), level: entryLevel, message: redactText(message) },
+        fields,
+        stackOf,
+      );
       if (ring.length < LOG_ENTRIES_MAX) ring.push(entry);
       else {
         ring[start] = entry;
@@ -100,16 +107,13 @@ function fits(entry: LogEntry, { level, category, sinceMs }: LogFilter): boolean
   return sinceMs === undefined || Date.parse(entry.timestamp) >= sinceMs;
 }
 
-function toEntry(id: number, timestamp: string, level: LogLevel, fields: object, message: string): LogEntry {
+function toEntry(head: Pick<LogEntry, 'id' | 'timestamp' | 'level' | 'message'>, fields: object, stackOf: StackOf): LogEntry {
   const { err, category, ...rest } = fields as { err?: unknown; category?: unknown } & Record<string, unknown>;
   const data = redactValue(rest) as Record<string, unknown>;
-  const error = err instanceof Error ? { name: err.name, message: redactText(err.message), stack: redactText(err.stack ?? '') } : undefined;
+  const error = err instanceof Error ? { name: err.name, message: redactText(err.message), stack: redactText(stackOf(err)) } : undefined;
   return {
-    id,
-    timestamp,
-    level,
+    ...head,
     category: typeof category === 'string' ? category : categoryOf(rest),
-    message: redactText(message),
     ...(Object.keys(data).length === 0 ? {} : { data }),
     ...(error === undefined ? {} : { error }),
   };

@@ -89,7 +89,9 @@ export function registerSseRoute(host: RouteHost, operation: Operation, handler:
       const unwatch = host.gate.auth.watch(request, () => sse.end('unauthorized'));
       try {
         const context = new RequestScope(request, reply, 'http', host.gate.auth, sse.closed);
-        await runStream(host, operation, sse, () => (handler as LooseHandler)(input, context, sse));
+        await runStream(host, { operation: operation.id, requestId: request.id }, sse, () =>
+          (handler as LooseHandler)(input, context, sse),
+        );
       } finally {
         host.open.delete(end);
         unwatch();
@@ -101,7 +103,7 @@ export function registerSseRoute(host: RouteHost, operation: Operation, handler:
 }
 
 /** Before the first byte an error is the caller's answer; after it, the reason of the last frame. */
-async function runStream(host: RouteHost, operation: Operation, sse: ServerSse, run: () => unknown): Promise<void> {
+async function runStream(host: RouteHost, fields: object, sse: ServerSse, run: () => unknown): Promise<void> {
   try {
     await run();
     sse.open();
@@ -109,7 +111,7 @@ async function runStream(host: RouteHost, operation: Operation, sse: ServerSse, 
   } catch (error) {
     if (!sse.opened && !sse.closed.aborted) throw error;
     const known = isAppError(error);
-    if (!known) host.log.error({ operation: operation.id, err: error }, 'a stream failed by a fault of this server');
+    if (!known) host.log.error({ ...fields, err: error }, 'a stream failed by a fault of this server');
     sse.end(known ? error.code : 'internal');
   }
 }
@@ -157,7 +159,8 @@ async function runSocket(
   try {
     await handler(input, new RequestScope(request, undefined, 'websocket', host.gate.auth, socket.closed), socket);
   } catch (error) {
-    if (!isAppError(error)) host.log.error({ operation: operation.id, err: error }, 'a socket failed by a fault of this server');
+    const fields = { operation: operation.id, requestId: request.id, err: error };
+    if (!isAppError(error)) host.log.error(fields, 'a socket failed by a fault of this server');
     const code = isAppError(error, 'unauthorized')
       ? CLOSE_CODE.unauthorized
       : isAppError(error, 'forbidden')
@@ -189,7 +192,7 @@ export function registerRawRoute(host: RouteHost, route: RawRoute): void {
         try {
           await route.handle(request.raw, reply.raw, request.body, new RequestScope(request, reply, 'http', host.gate.auth));
         } catch (error) {
-          host.log.error({ route: gated.id, err: error }, 'a route failed by a fault of this server');
+          host.log.error({ route: gated.id, requestId: request.id, err: error }, 'a route failed by a fault of this server');
           if (!reply.raw.headersSent) reply.raw.writeHead(500);
           reply.raw.end();
         }

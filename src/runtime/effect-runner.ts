@@ -15,6 +15,8 @@ export type Restored = 'restart' | 'fork';
 const isNew = (_pending: Pending) => null;
 
 interface Ports {
+  /** Names the session in the log. */
+  readonly session: string;
   run(pending: Pending, signal: AbortSignal, restored: Restored | null): Promise<readonly InputDraft[]>;
   /** `holds` is asked when the drafts are decided: what is no longer true by then is not recorded. */
   report(drafts: readonly InputDraft[], holds?: (core: SessionCore) => boolean): Promise<unknown>;
@@ -75,7 +77,7 @@ export class EffectRunner {
     try {
       return await this.#ports.run(pending, signal, restored);
     } catch (error) {
-      this.#logger.error({ err: error, key: pending.key }, 'an effect failed unexpectedly');
+      this.#logger.error({ err: error, session: this.#ports.session, key: pending.key }, 'an effect failed unexpectedly');
       return [brokenOutcome(pending)];
     }
   }
@@ -88,7 +90,8 @@ export class EffectRunner {
       const drafts = await this.#run(pending, controller.signal, restored);
       await this.#report(drafts);
     } catch (error) {
-      if (!this.#closed) this.#logger.error({ err: error, key: pending.key }, 'an outcome could not be recorded');
+      if (!this.#closed)
+        this.#logger.error({ err: error, session: this.#ports.session, key: pending.key }, 'an outcome could not be recorded');
     } finally {
       if (this.#running.get(pending.key) === controller) this.#running.delete(pending.key);
     }
@@ -136,7 +139,7 @@ export class EffectRunner {
       // Between this moment and the commit the wait may end otherwise, and another one of the same name begin.
       const holds = ({ snapshot }: SessionCore) => obligationsOf(snapshot).timers.some((owed) => owed.id === id && owed.dueAt === dueAt);
       void this.#report([draft], holds).catch((error: unknown) => {
-        if (!this.#closed) this.#logger.error({ err: error, id }, 'a timer could not be recorded');
+        if (!this.#closed) this.#logger.error({ err: error, session: this.#ports.session, id }, 'a timer could not be recorded');
       });
     }, wait);
     // A daemon with nothing but waiting sessions may still exit.

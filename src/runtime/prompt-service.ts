@@ -248,7 +248,11 @@ async function answerOrThrow(deps: RuntimeDeps, session: string, prompt: PromptV
       throw new AppError('prompt_cancelled', { detail: `prompt ${prompt.id} was taken out of the queue`, extra });
     case 'failed': {
       const { code, message } = prompt.error ?? { code: 'internal', message: 'the turn failed' };
-      throw new AppError(code in ERRORS ? (code as ErrorCode) : 'provider_failed', { detail: message, extra });
+      throw new AppError(code in ERRORS ? (code as ErrorCode) : 'provider_failed', {
+        detail: message,
+        extra,
+        cause: deps.faults.causeOf(session, prompt.id),
+      });
     }
     default:
       return readAnswer(deps, session, prompt);

@@ -7,6 +7,7 @@ import type { ProviderRegistry } from '../providers/registry.ts';
 import type { ToolRegistry } from '../tools/tool-registry.ts';
 import type { ToolService } from '../tools/tool-service.ts';
 import type { AgentLimits } from './agent-limits.ts';
+import type { EffectFaults } from './effects/effect-faults.ts';
 import type { LazyMetrics } from './lazy-metrics.ts';
 import type { LiveHub } from './live/live-hub.ts';
 import type { StuckDetector } from './stuck-detector.ts';
@@ -19,6 +20,7 @@ export interface RuntimeDeps {
   readonly hub: LiveHub;
   readonly metrics: LazyMetrics;
   readonly agentLimits: AgentLimits;
+  readonly faults: EffectFaults;
   readonly stuck: Pick<StuckDetector, 'count'>;
   readonly daemon: DaemonClient;
   readonly providers: ProviderRegistry;

@@ -19,6 +19,7 @@ import type { ToolService } from '../tools/tool-service.ts';
 import type { AgentLimits } from './agent-limits.ts';
 import { createBypassArrivals } from './bypass-arrivals.ts';
 import { createDaemonNotes, type DaemonNotes } from './daemon-notes.ts';
+import { createEffectFaults } from './effects/effect-faults.ts';
 import { createRunEffect } from './effects/run-effect.ts';
 import { watchEventLoop } from './event-loop-delay.ts';
 import { createLazyMetrics } from './lazy-metrics.ts';
@@ -92,8 +93,8 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   const supervision = openSupervision({ log, config, clock, logger, hub, random, eventLoop });
   const { supervisor, agentLimits, stuck } = supervision;
   const metrics = measure(hub, log, supervision);
-  const deps: RuntimeDeps = { ...options, hub, supervisor, metrics, agentLimits, stuck };
-  supervisor.useEffects(createRunEffect({ ...options, ...effectSlots(config, agentLimits), hub, random }));
+  const deps: RuntimeDeps = { ...options, faults: createEffectFaults(), hub, supervisor, metrics, agentLimits, stuck };
+  supervisor.useEffects(createRunEffect({ ...options, faults: deps.faults, ...effectSlots(config, agentLimits), hub, random }));
   const telemetry = await startTelemetry(hub, options.telemetry ?? null, logger);
   const notes = createDaemonNotes(deps);
   const status = createStatusService(deps, eventLoop, () => workflows.damaged.size);

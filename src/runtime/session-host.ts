@@ -80,6 +80,7 @@ export class SessionHost {
     this.#snapshotSeq = start.core.seq;
     this.#deps = deps;
     this.#effects = new EffectRunner(deps.clock, deps.logger, {
+      session: start.core.id,
       run: (pending, signal, restored) => deps.runEffect(this, pending, signal, restored),
       report: (drafts, holds) => this.#submit((core) => (!holds || holds(core) ? drafts : []), true),
     });

@@ -45,12 +45,18 @@ async function receive(connection: Connection, text: string): Promise<void> {
     return void send(socket, { re: id, ok: false, error: toProblem(new AppError('invalid_request', { detail, errors })) });
   }
   const command = parsed.data;
+  const { requestId } = connection.context;
   try {
     send(socket, { re: command.id, ok: true, ...(await answer(connection, command)) });
   } catch (error) {
-    send(socket, { re: command.id, ok: false, error: toProblem(error) });
-    if (!(error instanceof AppError)) connection.deps.logger.error({ err: error, op: command.op }, 'a socket command failed');
+    send(socket, { re: command.id, ok: false, error: toProblem(error, requestId) });
+    if (isOurs(error)) connection.deps.logger.error({ err: error, requestId, op: command.op }, 'a socket command failed');
   }
+}
+
+/** A fault of this program, or an answer that is the consequence of one. */
+function isOurs(error: unknown): boolean {
+  return !(error instanceof AppError) || error.cause !== undefined;
 }
 
 async function answer(connection: Connection, command: SocketCommand): Promise<object> {

@@ -5,6 +5,7 @@ import { createProviderRegistry } from '../../src/providers/registry.ts';
 import { createAgentLimits } from '../../src/runtime/agent-limits.ts';
 import { createApprovalService } from '../../src/runtime/approval-service.ts';
 import { ALL_TOOLS_HERE } from '../../src/runtime/effects/effect-deps.ts';
+import { createEffectFaults } from '../../src/runtime/effects/effect-faults.ts';
 import { createRunEffect } from '../../src/runtime/effects/run-effect.ts';
 import { LiveHub } from '../../src/runtime/live/live-hub.ts';
 import { createMessageArrivals } from '../../src/runtime/message-arrivals.ts';
@@ -71,6 +72,7 @@ export function startLife({ log: stored, time, random, outside, report, bend }: 
   for (const tool of outside.tools()) tools.register(tool);
   const daemon = outside.daemon();
   const supervisor = new Supervisor({ log, clock: time, logger, hub, random: () => random.next(), sessionsMax: CONFIG.limits.sessionsMax });
+  const faults = createEffectFaults();
   const runEffect = createRunEffect({
     daemon,
     providers,
@@ -80,6 +82,7 @@ export function startLife({ log: stored, time, random, outside, report, bend }: 
     hub,
     clock: time,
     logger,
+    faults,
     providerSlots: createFairSlots(CONFIG.limits.providerCallsMax, () => CONFIG.limits.providerCallsMax),
     toolSlots: createFairSlots(Number.POSITIVE_INFINITY, () => CONFIG.limits.toolCallsMax),
     random: () => random.next(),
@@ -96,6 +99,7 @@ export function startLife({ log: stored, time, random, outside, report, bend }: 
     providers,
     tools,
     agentLimits,
+    faults,
     config: CONFIG,
     clock: time,
     logger,

@@ -8,6 +8,7 @@ import type { ToolService } from '../../tools/tool-service.ts';
 import type { LiveHub } from '../live/live-hub.ts';
 import type { EffectRecorder } from '../recording/effect-recorder.ts';
 import type { FairSlots } from '../slots.ts';
+import type { EffectFaults } from './effect-faults.ts';
 
 /** What effects reach the outside with. */
 export interface EffectDeps {
@@ -20,6 +21,8 @@ export interface EffectDeps {
   readonly hub: LiveHub;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Keeps the causes of failed turns for those who wait for them. */
+  readonly faults: EffectFaults;
   /** Model calls at once, over all sessions and by agent. */
   readonly providerSlots: FairSlots;
   /** Tool calls at once, by session. */

@@ -36,13 +36,20 @@ export async function runHook(
     });
     return [{ name: 'hook:end', payload: { hook, key, durationMs: durationMs(), ...reply } }];
   } catch (error) {
-    return [{ name: 'hook:error', payload: { hook, key, durationMs: durationMs(), ...describe(error, signal) } }];
+    return [{ name: 'hook:error', payload: { hook, key, durationMs: durationMs(), ...describe(deps, host, pending, error, signal) } }];
   }
 }
 
-function describe(error: unknown, signal: AbortSignal): { code: string; message: string } {
+function describe(
+  { logger, faults }: EffectDeps,
+  host: SessionHost,
+  { hook, key }: Pending & { kind: 'hook' },
+  error: unknown,
+  signal: AbortSignal,
+): { code: string; message: string } {
   if (signal.aborted) return { code: ABORTED, message: 'the session stopped waiting for it' };
   if (error instanceof AppError) return { code: error.code, message: error.detail };
+  logger.error({ err: error, ...faults.keep(host, key, error), hook }, 'a hook failed by a fault of this server');
   return { code: 'internal', message: 'the hook failed; the log has the cause' };
 }
 

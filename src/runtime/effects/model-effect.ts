@@ -192,7 +192,7 @@ function schemaFault(deps: EffectDeps, host: SessionHost, pending: ModelPending,
     return faultsAgainst(schema, parseJsonAnswer(result.content));
   } catch (error) {
     if (error instanceof SyntaxError) return 'it is not JSON';
-    deps.logger.error({ err: error, session: host.id, key: pending.key }, 'an answer could not be checked against its schema');
+    deps.logger.error({ err: error, ...deps.faults.keep(host, pending.key, error) }, 'an answer could not be checked against its schema');
     return `it could not be checked: ${isAppError(error) ? error.detail : 'a fault of this server; the log has the cause'}`;
   }
 }
@@ -218,7 +218,7 @@ function failed(
   signal: AbortSignal,
   watch: CallWatch,
 ): InputDraft[] {
-  const known = withinPatience(describe(error, signal), host.core.snapshot.context.limits.retryAfterMsMax);
+  const known = withinPatience(describe(deps, host, pending, error, signal), host.core.snapshot.context.limits.retryAfterMsMax);
   const fallback = known.code === ABORTED || pending.purpose === 'summary' ? undefined : nextFallback(deps, pending);
   const partial =
     signal.aborted && watch.text !== '' ? [{ name: 'text:complete' as const, payload: { key: pending.key, content: watch.text } }] : [];
@@ -258,12 +258,14 @@ function withinPatience(failure: Failure, retryAfterMsMax: number): Failure {
   return { ...failure, recoverable: false, message: `${message}; ${reason}` };
 }
 
-function describe(error: unknown, signal: AbortSignal): Failure {
+function describe({ logger, faults }: EffectDeps, host: SessionHost, pending: ModelPending, error: unknown, signal: AbortSignal): Failure {
   if (signal.aborted) return { code: ABORTED, message: 'the call was stopped', recoverable: false };
   if (error instanceof AppError) {
     const { code, detail: message, retryable: recoverable, retryAfterMs } = error;
     return { code, message, recoverable, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
   }
+  const { provider, model } = pending;
+  logger.error({ err: error, ...faults.keep(host, pending.key, error), provider, model }, 'a provider failed in an unexpected way');
   return { code: 'provider_failed', message: 'the provider failed in an unexpected way; the log has the cause', recoverable: false };
 }
 
