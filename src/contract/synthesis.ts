@@ -48,7 +48,7 @@ export const synthesisOperations = {
       /** Of the MEMORY.md the prompt was made from; synthesis/complete refuses an older one. */
       generation: z.int(),
     }),
-    errors: [],
+    errors: ['agent_not_found', 'workspace_unwritable'],
   }),
   hookSynthesisComplete: defineOperation({
     ...synthesis,
@@ -70,7 +70,7 @@ export const synthesisOperations = {
       /** Path of the backup within the workspace; null when there was nothing to keep. */
       backup: z.string().nullable(),
     }),
-    errors: ['invalid_request', 'synthesis_busy', 'version_conflict', 'workspace_unwritable'],
+    errors: ['agent_not_found', 'invalid_request', 'synthesis_busy', 'version_conflict', 'workspace_unwritable'],
   }),
   hookSynthesisConfig: defineOperation({
     ...synthesis,
@@ -98,7 +98,7 @@ export const synthesisOperations = {
       skipped: z.boolean(),
       jobId: z.string(),
     }),
-    errors: ['overloaded'],
+    errors: ['agent_not_found', 'overloaded'],
     source: 'ours',
   }),
   synthesisStatus: defineOperation({

@@ -2,6 +2,7 @@ import type { ErrorCode } from '../contract/errors.ts';
 import { fieldsOf } from '../contract/input-check.ts';
 import type { Operation } from '../contract/operation.ts';
 import type { CallerLimit, ScopeRule } from '../contract/scope.ts';
+import { type Caller, mayUse } from './caller.ts';
 import { AppError } from './errors.ts';
 
 /** Values of a flag that certainly mean no; see `flag` of the contract. */
@@ -23,6 +24,11 @@ export type OwnersOf = (kind: OwnedKind, name: string) => Promise<readonly Owner
 
 export function isScoped(limit: CallerLimit | undefined): limit is CallerLimit {
   return limit !== undefined && (limit.agent !== undefined || limit.project !== undefined);
+}
+
+/** Whether a token may do less than run commands: files of the user, and new agents, are nothing for it. A call without a token is the user's. */
+export function isNarrow(caller: Caller | undefined): boolean {
+  return caller !== undefined && (limitOf(caller) !== undefined || !mayUse(caller.role, 'operator'));
 }
 
 /** The limit alone, undefined where there is none: what travels with the work a caller causes. */

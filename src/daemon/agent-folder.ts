@@ -1,13 +1,13 @@
-import { lstatSync, readdirSync, realpathSync } from 'node:fs';
-import { mkdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
-import { join, sep } from 'node:path';
+import { lstatSync, readdirSync } from 'node:fs';
+import { rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { AgentName } from '../contract/ids.ts';
 import { AppError } from '../core/errors.ts';
 import { fileFault } from './file-fault.ts';
+import { makeFolderInside } from './workspace-file.ts';
 
 const FOLDER = 'agents';
 const FILE_MODE = 0o600;
-const FOLDER_MODE = 0o700;
 /** Folders that are no agents and told of. */
 const STRANGE_MAX = 50;
 
@@ -50,8 +50,7 @@ export async function scaffoldAgent(folder: string, name: string, soul?: string)
   const created: string[] = [];
   const isNew = !lstatSync(home, { throwIfNoEntry: false });
   try {
-    await mkdir(home, { recursive: true, mode: FOLDER_MODE });
-    requireWithin(folder, home);
+    await makeFolderInside(folder, join(FOLDER, name));
     for (const [file, text] of Object.entries({ 'SOUL.md': soulText(name, soul), 'IDENTITY.md': identityText(name) })) {
       if (await writeNew(join(home, file), text)) created.push(join(FOLDER, name, file));
     }
@@ -79,13 +78,6 @@ export async function deleteAgentFolder(folder: string, name: string): Promise<b
   } catch (error) {
     throw fileFault(home, error);
   }
-}
-
-/** @throws AppError workspace_unwritable when a link leads out of the workspace */
-export function requireWithin(folder: string, path: string): void {
-  const real = realpathSync(path);
-  if (real.startsWith(realpathSync(folder) + sep)) return;
-  throw new AppError('workspace_unwritable', { detail: `${path} leads out of the workspace, to ${real}; nothing is written there` });
 }
 
 function entriesOf(folder: string): string[] {

@@ -1,5 +1,3 @@
-import { readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
 import { isAlias, isNode, isScalar, isSeq, parseDocument, visit } from 'yaml';
 import type { configOperations } from '../contract/config-operations.ts';
 import { SECRET_KEY, shownArgument, textWithoutSecrets, withoutSecrets } from '../core/config-redaction.ts';
@@ -8,6 +6,7 @@ import type { Handlers } from '../core/operation-call.ts';
 import { CONFIG_FILES } from './agent-yaml.ts';
 import { type LiveConfig, problemsOf, RELOADED } from './config-live.ts';
 import { IDENTITY_FILES } from './identity.ts';
+import { readInside, statInside } from './workspace-file.ts';
 
 /** Largest file whose content is shown. */
 const CONTENT_BYTES_MAX = 262_144;
@@ -28,19 +27,20 @@ export function createConfigHandlers({ folder, live }: ConfigDeps): Handlers<typ
         reloaded: [...RELOADED],
         waiting: [...live.waiting],
         files: [...CONFIG_FILES, ...IDENTITY_FILES].flatMap((name) => {
-          const stats = statSync(join(folder, name), { throwIfNoEntry: false });
-          return stats?.isFile() ? [{ name, size: stats.size, content: contentOf(join(folder, name), stats.size) }] : [];
+          // What a link leads to is another file's, and shown to nobody.
+          const stats = statInside(folder, name);
+          return stats ? [{ name, size: stats.size, content: contentOf(folder, name, stats.size) }] : [];
         }),
       };
     },
   };
 }
 
-function contentOf(path: string, size: number): string | null {
+function contentOf(folder: string, name: string, size: number): string | null {
   if (size > CONTENT_BYTES_MAX) return null;
   try {
-    const text = readFileSync(path, 'utf8');
-    return textWithoutSecrets(path.endsWith('.md') ? text : yamlWithoutSecrets(text));
+    const text = readInside(folder, name, CONTENT_BYTES_MAX);
+    return textWithoutSecrets(name.endsWith('.md') ? text : yamlWithoutSecrets(text));
   } catch {
     return null; // Gone meanwhile, not readable, or broken: `fault` says what is wrong with the configuration.
   }

@@ -1,5 +1,6 @@
 import type { hookOperations } from '../contract/hooks.ts';
 import { MEMORY_CHARS_MAX } from '../contract/memory.ts';
+import type { Caller } from '../core/caller.ts';
 import { ownerOf } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import { redactSecrets } from '../core/transcript-redact.ts';
@@ -29,7 +30,7 @@ export function createCompactionHooks(deps: HookDeps): CompactionHooks {
     }),
     hookCompactionComplete: createHook(deps, 'hookCompactionComplete', {
       silent: () => ({ success: true as const, memoryId: '' }),
-      answer: (input, session) => keepSummary(deps, session, input),
+      answer: (input, session, { caller }) => keepSummary(deps, session, input, caller),
     }),
   };
 }
@@ -55,13 +56,15 @@ function tooLong(chars: number): string {
 }
 
 /** The summary belongs to its agent alone; without one it is global, unless `memory.defaultVisibility` says otherwise. */
-async function keepSummary(deps: HookDeps, session: HookSession, input: HookInput<'hookCompactionComplete'>) {
+async function keepSummary(deps: HookDeps, session: HookSession, input: HookInput<'hookCompactionComplete'>, caller: Caller | undefined) {
   const { reader, line } = session;
   const { harness, transcript, transcriptPath } = input;
   const summary = redactSecrets(input.summary);
   // A transcript knows its project; the request's is for compactions that come before any transcript.
   const project = (line && (await deps.sessions.projectOf(line))) ?? session.project;
-  const { turns: _, ...kept } = line ? await deps.lineage.keep(line, { harness, project, transcript, transcriptPath }) : { turns: [] };
+  const { turns: _, ...kept } = line
+    ? await deps.lineage.keep(line, { harness, project, transcript, transcriptPath, caller })
+    : { turns: [] };
   const { memory } = await deps.memories.remember({
     content: summary,
     type: 'session_summary',

@@ -1,5 +1,6 @@
 import type { CutFile, hookOperations } from '../contract/hooks.ts';
 import type { Memory } from '../contract/memory.ts';
+import type { Caller } from '../core/caller.ts';
 import { ownerOf, type TranscriptTurn } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import { redactSecrets } from '../core/transcript-redact.ts';
@@ -53,7 +54,7 @@ export function createSessionHooks(deps: HookDeps): SessionHooks {
       claim: 'end',
       isOver: (input) => !isTurnEnd(input),
       silent: () => ({ memoriesSaved: 0 }),
-      answer: async (input, session) => (isTurnEnd(input) ? { memoriesSaved: 0 } : endSession(deps, session, input)),
+      answer: async (input, session, { caller }) => (isTurnEnd(input) ? { memoriesSaved: 0 } : endSession(deps, session, input, caller)),
     }),
   };
 }
@@ -187,12 +188,12 @@ function isTurnEnd({ harness, reason, transcript, transcriptPath }: HookInput<'h
 }
 
 /** Raw turns first; what a model makes of them comes later, from the queue. */
-async function endSession(deps: HookDeps, session: HookSession, input: HookInput<'hookSessionEnd'>) {
+async function endSession(deps: HookDeps, session: HookSession, input: HookInput<'hookSessionEnd'>, caller: Caller | undefined) {
   const { line } = session;
   if (!line || input.reason === REASON_CLEAR) return { memoriesSaved: 0 };
   const project = session.project ?? input.cwd;
   const { harness, reason, transcriptPath, transcript } = input;
-  const { turns, ...kept } = await deps.lineage.keep(line, { harness, project, transcript, transcriptPath });
+  const { turns, ...kept } = await deps.lineage.keep(line, { harness, project, transcript, transcriptPath, caller });
   await deps.sessions.end(line, { harness, project, reason, transcriptPath, tail: lastWords(turns) });
   await deps.lineage.settled(line, turns.length > 0);
   if (transcript === undefined && transcriptPath === undefined) return { memoriesSaved: 0 };

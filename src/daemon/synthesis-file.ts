@@ -1,19 +1,20 @@
 import { constants, type Dirent } from 'node:fs';
-import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
-import { join, relative } from 'node:path';
+import { readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { DEFAULT_AGENT } from '../contract/ids.ts';
-import { AppError } from '../core/errors.ts';
+import { AppError, isAppError } from '../core/errors.ts';
+import { makeFolderInside, openInside } from './workspace-file.ts';
 
 const FILE = 'MEMORY.md';
 /** Backups kept of one agent's MEMORY.md; the oldest goes first. */
 const BACKUPS_MAX = 20;
 const FILE_MODE = 0o600;
-const FOLDER_MODE = 0o700;
+const { O_CREAT, O_EXCL, O_RDONLY, O_TRUNC, O_WRONLY } = constants;
 
 /** '' when there is none. */
 export async function readMemoryFile(folder: string, agentId: string): Promise<string> {
   try {
-    return await readFile(join(agentFolder(folder, agentId), FILE), 'utf8');
+    return await readText(folder, join(agentFolder(agentId), FILE));
   } catch (error) {
     if (isMissing(error)) return '';
     throw unwritable(folder, error);
@@ -27,42 +28,66 @@ export async function readMemoryFile(folder: string, agentId: string): Promise<s
  * @throws AppError workspace_unwritable; the old file stands then
  */
 export async function writeMemoryFile(folder: string, agentId: string, text: string, atMs: number): Promise<string | null> {
-  const home = agentFolder(folder, agentId);
+  const home = agentFolder(agentId);
   const file = join(home, FILE);
   const partial = `${file}.part`;
+  let real: string | undefined;
   try {
-    await mkdir(join(home, 'memory'), { recursive: true, mode: FOLDER_MODE });
-    const backup = await keepBackup(home, file, atMs);
-    const handle = await open(partial, 'w', FILE_MODE);
+    await makeFolderInside(folder, join(home, 'memory'));
+    real = await makeFolderInside(folder, home);
+    const kept = await keepBackup(folder, home, atMs);
+    const handle = await openInside(folder, partial, O_WRONLY | O_CREAT | O_TRUNC, FILE_MODE);
     try {
       // Whoever may read the file now may go on.
-      if (backup !== null) await handle.chmod((await stat(file)).mode);
+      if (kept !== null) await handle.chmod(kept.mode);
       await handle.writeFile(text);
       await handle.sync();
     } finally {
       await handle.close();
     }
-    await rename(partial, file);
-    return backup === null ? null : relative(folder, backup);
+    // A link of that name is replaced, not followed.
+    await rename(join(real, `${FILE}.part`), join(real, FILE));
+    return kept?.backup ?? null;
   } catch (error) {
-    await rm(partial, { force: true }).catch(() => undefined); // What is told is why the file could not be written.
-    throw unwritable(file, error);
+    // What is told is why the file could not be written.
+    if (real !== undefined) await rm(join(real, `${FILE}.part`), { force: true }).catch(() => undefined);
+    throw unwritable(join(folder, file), error);
   }
 }
 
-async function keepBackup(home: string, file: string, atMs: number): Promise<string | null> {
+async function readText(folder: string, path: string): Promise<string> {
+  const handle = await openInside(folder, path, O_RDONLY);
+  try {
+    return await handle.readFile('utf8');
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Null when there is nothing to keep. */
+async function keepBackup(folder: string, home: string, atMs: number): Promise<{ backup: string; mode: number } | null> {
   const stamp = new Date(atMs).toISOString().replace(/[:.]/g, '-');
-  for (let number = 0; ; number += 1) {
-    const backup = join(home, 'memory', `MEMORY.backup-${stamp}${number === 0 ? '' : `-${number}`}.md`);
-    try {
-      await copyFile(file, backup, constants.COPYFILE_EXCL);
-      await dropOldBackups(join(home, 'memory'));
-      return backup;
-    } catch (error) {
-      if (isMissing(error)) return null;
-      const isTaken = error instanceof Error && 'code' in error && error.code === 'EEXIST';
-      if (!isTaken || number >= BACKUPS_MAX) throw error;
+  const old = await openInside(folder, join(home, FILE), O_RDONLY).catch((error: unknown) => {
+    if (isMissing(error)) return null;
+    throw error;
+  });
+  if (old === null) return null;
+  try {
+    const { mode } = await old.stat();
+    for (let number = 0; ; number += 1) {
+      const backup = join(home, 'memory', `MEMORY.backup-${stamp}${number === 0 ? '' : `-${number}`}.md`);
+      try {
+        const copy = await openInside(folder, backup, O_WRONLY | O_CREAT | O_EXCL, mode & 0o777);
+        await copy.writeFile(await old.readFile()).finally(() => copy.close());
+        await dropOldBackups(await makeFolderInside(folder, join(home, 'memory')));
+        return { backup, mode };
+      } catch (error) {
+        const isTaken = error instanceof Error && 'code' in error && error.code === 'EEXIST';
+        if (!isTaken || number >= BACKUPS_MAX) throw error;
+      }
     }
+  } finally {
+    await old.close();
   }
 }
 
@@ -73,8 +98,9 @@ async function dropOldBackups(folder: string): Promise<void> {
   for (const name of names.sort().slice(0, -BACKUPS_MAX)) await rm(join(folder, name), { force: true });
 }
 
-function agentFolder(folder: string, agentId: string): string {
-  return agentId === DEFAULT_AGENT ? folder : join(folder, 'agents', agentId);
+/** Within the workspace. */
+function agentFolder(agentId: string): string {
+  return agentId === DEFAULT_AGENT ? '' : join('agents', agentId);
 }
 
 function isMissing(error: unknown): boolean {
@@ -82,6 +108,7 @@ function isMissing(error: unknown): boolean {
 }
 
 function unwritable(path: string, cause: unknown): AppError {
+  if (isAppError(cause)) return cause;
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new AppError('workspace_unwritable', { detail: `${path}: ${reason}; the old MEMORY.md stands`, cause });
 }

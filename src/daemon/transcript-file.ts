@@ -1,9 +1,10 @@
 import { constants } from 'node:fs';
-import { type FileHandle, open, realpath } from 'node:fs/promises';
+import { type FileHandle, lstat, open, realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { extname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { basename, extname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import type { TranscriptTurn } from '../core/memory-store.ts';
 import { turnOfLine, turnsOfText } from '../core/transcript-parse.ts';
+import { IDENTITY_FILES } from './identity.ts';
 
 /** Of a larger file the end is read; unit: bytes. */
 export const TRANSCRIPT_BYTES_MAX = 32 * 1_048_576;
@@ -24,19 +25,20 @@ export interface TranscriptRoots {
   readonly folder: string;
   /** From the configuration. */
   readonly roots: readonly string[];
+  /** Only the configured roots: for callers who are not the user of this machine. */
+  readonly isForeign?: boolean;
 }
 
 /**
  * Read a transcript that a harness names. A hook must not make the daemon read just any file for its caller, so only files below the folders of
- * known harnesses, the workspace and the configured roots are read: by their real path, symbolic links resolved, ordinary files of a fitting
+ * known harnesses, the workspace and the configured roots are read, for a caller with a narrow token below the configured roots alone: by their real path, symbolic links resolved, ordinary files of a fitting
  * suffix, none that is hidden below the root. Never throws: a session ends whatever becomes of its file.
  */
-export async function readTranscriptFile(path: string, { folder, roots }: TranscriptRoots): Promise<TranscriptFile> {
+export async function readTranscriptFile(path: string, { folder, roots, isForeign = false }: TranscriptRoots): Promise<TranscriptFile> {
   try {
     const real = await realpath(resolve(folder, expandHome(path)));
-    const allowed = [...HARNESS_FOLDERS.map((name) => join(homedir(), name)), folder, ...roots.map(expandHome)];
-    // Our own databases and tool settings lie in the workspace too.
-    if (!(await isBelowAny(real, allowed)) || (await isBelowAny(real, [join(folder, 'data')]))) {
+    const own = isForeign ? [] : [...HARNESS_FOLDERS.map((name) => join(homedir(), name)), folder];
+    if (!(await isBelowAny(real, [...own, ...roots.map(expandHome)])) || (await isKeptBack(real, folder))) {
       return refused(`${path} lies outside the folders transcripts are read from; name its folder in memory.transcripts.roots`);
     }
     if (!SUFFIXES.includes(extname(real).toLowerCase()))
@@ -44,6 +46,7 @@ export async function readTranscriptFile(path: string, { folder, roots }: Transc
     // Not blocking: opening a pipe would wait for its writer.
     const file = await open(real, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
+      await requireStill(file, real, path);
       return await readTurns(file, path);
     } finally {
       await file.close();
@@ -51,6 +54,23 @@ export async function readTranscriptFile(path: string, { folder, roots }: Transc
   } catch (error) {
     return refused(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+/** Our own databases, who agents are and what they remember lie in the workspace too, and are no transcripts. */
+async function isKeptBack(real: string, folder: string): Promise<boolean> {
+  const isIdentity = IDENTITY_FILES.some((name) => name.toLowerCase() === basename(real).toLowerCase());
+  if (isIdentity && (await isBelowAny(real, [folder]))) return true;
+  return isBelowAny(
+    real,
+    ['data', 'memory', 'agents'].map((name) => join(folder, name)),
+  );
+}
+
+/** What was opened is what was looked at: no part of the path became a link in between. @throws Error */
+async function requireStill(file: FileHandle, real: string, path: string): Promise<void> {
+  const [opened, named] = [await file.stat(), await lstat(real)];
+  if (opened.ino === named.ino && opened.dev === named.dev && (await realpath(real)) === real) return;
+  throw new Error(`${path} was moved while it was opened`);
 }
 
 async function readTurns(file: FileHandle, path: string): Promise<TranscriptFile> {

@@ -1,3 +1,5 @@
+import type { Caller } from '../core/caller.ts';
+import { isNarrow } from '../core/caller-scope.ts';
 import { ownerOf, type Reader, type SessionLine, type TranscriptTurn } from '../core/memory-store.ts';
 import type { NodeHit } from '../core/temporal.ts';
 import type { TurnHit } from '../core/transcript.ts';
@@ -17,6 +19,8 @@ export interface Spoken {
   readonly project?: string | undefined;
   readonly transcript?: readonly TranscriptTurn[] | undefined;
   readonly transcriptPath?: string | undefined;
+  /** Whose token it is, if anybody's: files of the user are read for the user alone. */
+  readonly caller?: Caller | undefined;
 }
 
 export interface KeptTranscript {
@@ -80,11 +84,15 @@ export function createLineage(deps: JobDeps, wake: () => void): Lineage {
   };
 }
 
-async function keep(deps: JobDeps, line: SessionLine, { harness, project, transcript, transcriptPath }: Spoken): Promise<KeptTranscript> {
+async function keep(
+  deps: JobDeps,
+  line: SessionLine,
+  { harness, project, transcript, transcriptPath, caller }: Spoken,
+): Promise<KeptTranscript> {
   const roots = deps.config.memory.transcripts.roots;
   const file =
     transcript === undefined && transcriptPath !== undefined
-      ? await readTranscriptFile(transcriptPath, { folder: deps.folder, roots })
+      ? await readTranscriptFile(transcriptPath, { folder: deps.folder, roots, isForeign: isNarrow(caller) })
       : undefined;
   if (file?.problem)
     deps.log.warn(

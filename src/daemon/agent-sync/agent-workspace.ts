@@ -1,12 +1,13 @@
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { constants } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
+import { join, relative } from 'node:path';
 import { AppError } from '../../core/errors.ts';
-import { requireWithin } from '../agent-folder.ts';
 import type { Identity, IdentityFile } from '../identity.ts';
+import { makeFolderInside, openInside } from '../workspace-file.ts';
 
 const FILE = 'AGENTS.md';
 const FILE_MODE = 0o600;
-const FOLDER_MODE = 0o700;
+const { O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY } = constants;
 
 /** In the order in which they stand. MEMORY.md is not among them: it changes often, and sessions are given it as they begin. */
 const SECTIONS: readonly { readonly file: IdentityFile; readonly heading: string }[] = [
@@ -42,19 +43,29 @@ export function assembleIdentity(agent: string, { files, paths }: Pick<Identity,
  * @throws AppError workspace_unwritable
  */
 export async function writeAgentWorkspace(folder: string, agent: string, text: string): Promise<boolean> {
-  const home = agentWorkspace(folder, agent);
-  const file = join(home, FILE);
-  const partial = `${file}.part`;
+  const home = relative(folder, agentWorkspace(folder, agent));
+  const file = join(folder, home, FILE);
+  let partial: string | undefined;
   try {
-    await mkdir(home, { recursive: true, mode: FOLDER_MODE });
-    requireWithin(folder, home);
-    if ((await readFile(file, 'utf8').catch(() => undefined)) === text) return false;
-    await writeFile(partial, text, { mode: FILE_MODE, flush: true });
-    await rename(partial, file);
+    const real = await makeFolderInside(folder, home);
+    const written = await openInside(folder, join(home, FILE), O_RDONLY).catch(() => undefined);
+    const before = await written?.readFile('utf8').finally(() => written.close());
+    if (before === text) return false;
+    partial = join(real, `${FILE}.part`);
+    // What stands there is of a write that broke off, or planted.
+    await rm(partial, { force: true });
+    const handle = await openInside(folder, join(home, `${FILE}.part`), O_WRONLY | O_CREAT | O_TRUNC, FILE_MODE);
+    try {
+      await handle.writeFile(text);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(partial, join(real, FILE));
     return true;
   } catch (error) {
+    if (partial !== undefined) await rm(partial, { force: true }).catch(() => undefined); // What is told is why the file could not be written.
     if (error instanceof AppError) throw error;
-    await rm(partial, { force: true }).catch(() => undefined); // What is told is why the file could not be written.
     const reason = error instanceof Error ? error.message : String(error);
     throw new AppError('workspace_unwritable', { detail: `${file}: ${reason}; the old one stands`, cause: error });
   }
