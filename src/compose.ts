@@ -36,7 +36,7 @@ import { chooseModel } from './runtime/model-choice.ts';
 import type { EffectRecorder } from './runtime/recording/effect-recorder.ts';
 import { openRuntime } from './runtime/runtime.ts';
 import { telemetryOptions } from './runtime/telemetry.ts';
-import { openSignalLog } from './store/signal-log.ts';
+import { type OpenedSignalLog, openSignalLog } from './store/signal-log.ts';
 import { createJsonToolStore } from './store/tool-store.ts';
 import { lockWorkspace } from './store/workspace-lock.ts';
 import { createMemoryTools } from './tools/memory-tools.ts';
@@ -308,7 +308,7 @@ async function composeRuntime(
   settings: Settings,
   logger: Logger,
   opened: Closers,
-  { log, daemon, startedAt, embedding }: { log: SignalLog; daemon: DaemonSide; startedAt: number; embedding: Embedding },
+  { log, daemon, startedAt, embedding }: { log: OpenedSignalLog; daemon: DaemonSide; startedAt: number; embedding: Embedding },
 ) {
   const { client } = daemon;
   const { folder, env, loaded } = settings;
@@ -349,10 +349,18 @@ async function composeRuntime(
     telemetry: telemetryOptions(env, loaded.config.telemetry, VERSION),
     clock: createSteadyClock(systemClock, () => performance.now(), await newestTime(log)),
     logger,
-    info: { version: VERSION, workspace: folder, startedAt },
+    info: { version: VERSION, workspace: folder, startedAt, lost: reportFinding(log, logger) },
   });
   await toolService.restore(Object.entries(mcpServers).map(([mcpServer, server]) => ({ mcpServer, ...server })));
   return { runtime, providers, recorder, toolService, config };
+}
+
+/** What of the log is missing, to be said in the health; undefined when nothing is. */
+function reportFinding({ finding }: OpenedSignalLog, logger: Logger): string | undefined {
+  if (finding.kind === 'replaced') logger.warn({}, finding.detail);
+  if (finding.kind !== 'lost') return undefined;
+  logger.error({}, finding.detail);
+  return finding.detail;
 }
 
 /** Of the last signal of the log; null when there is none. */

@@ -3,6 +3,8 @@ import type { Provider } from './provider.ts';
 
 /** Attempts of one job before it is put aside for a person. */
 export const JOB_ATTEMPTS_MAX = 6;
+/** Ends of the process while a job ran, before it is put aside: one that takes the process down must not do so for ever. */
+export const JOB_INTERRUPTIONS_MAX = 50;
 /** A job belongs to the process that runs it for this long; longer than a job may take. Unit: milliseconds. */
 export const JOB_LEASE_MS = 10 * 60_000;
 /** First wait before another attempt, and the longest one; each is four times the one before. Unit: milliseconds. */

@@ -164,7 +164,9 @@ function openStores(
 ): OpenedMemoryStores {
   const policies = followPolicies(() => loaded.config.agents?.roster ?? NOBODY);
   const stores = openMemoryStores(memoryDb, clock, join(folder, EXISTING_DB), policies);
-  const { adoption } = stores;
+  const { adoption, finding } = stores;
+  if (finding.kind === 'replaced') log.warn({ category: 'memory' }, finding.detail);
+  if (finding.kind === 'lost') log.error({ category: 'memory' }, finding.detail);
   const about = { category: 'memory', file: EXISTING_DB };
   if (adoption?.progress)
     log.info({ ...about, ...adoption.progress }, 'the memories of the existing daemon are being taken over; /api/status says how far');

@@ -33,6 +33,8 @@ export interface StatusDeps {
   readonly meaning: Pick<Meaning, 'status'>;
   /** Why the last write of the memories was refused by the disk; null when it was not. */
   readonly writeFault: () => string | null;
+  /** What the start found when it compared memory.db with its mark. */
+  readonly finding: { readonly kind: 'whole' } | { readonly kind: 'replaced' | 'lost'; readonly detail: string };
   readonly claims: ClaimStore;
   readonly jobs: Pick<JobStore, 'counts'>;
   readonly clock: Clock;
@@ -47,10 +49,11 @@ export function createStatusHandlers(deps: StatusDeps): StatusHandlers {
   const uptime = (): number => Math.max(0, deps.clock.now() - info.startedAtMs) / 1_000;
   return {
     daemonHealth: async () => {
-      const reasons = await faultsOf(deps);
-      const db = reasons.length === 0;
+      const faults = await faultsOf(deps);
+      const db = faults.length === 0;
+      const reasons = deps.finding.kind === 'lost' ? [...faults, deps.finding.detail] : faults;
       const { port, version, shuttingDown } = info;
-      const status = db ? 'healthy' : 'degraded';
+      const status = reasons.length === 0 ? 'healthy' : 'degraded';
       return { status, reasons, uptime: uptime(), pid: process.pid, version, port, agentsDir: deps.folder, db, shuttingDown };
     },
     daemonStatus: async ({ agentId: named, project }, context) => {

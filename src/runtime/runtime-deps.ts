@@ -29,5 +29,5 @@ export interface RuntimeDeps {
   readonly config: RuntimeConfig;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly info: { readonly version: string; readonly workspace: string; readonly startedAt: number };
+  readonly info: { readonly version: string; readonly workspace: string; readonly startedAt: number; readonly lost?: string | undefined };
 }

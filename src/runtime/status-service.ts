@@ -17,6 +17,7 @@ export function createStatusService(deps: RuntimeDeps, eventLoop: EventLoopDelay
       const reachable = await answers(daemon);
       const damaged = damagedWorkflows();
       const reasons = reasonsOf(reachable, deps.log.writeFault(), damaged);
+      if (info.lost !== undefined) reasons.push(info.lost);
       const state = reasons.length === 0 ? ('healthy' as const) : ('degraded' as const);
       return {
         status: supervisor.draining ? ('draining' as const) : state,

@@ -5,6 +5,7 @@ import { AppError } from '../core/errors.ts';
 import {
   backoffMs,
   JOB_ATTEMPTS_MAX,
+  JOB_INTERRUPTIONS_MAX,
   JOB_LEASE_MS,
   JOBS_OPEN_MAX,
   type JobDraft,
@@ -40,17 +41,18 @@ export function createJobStore({ db, clock, read, write }: Access): JobStore {
     lease: (owner, kinds) => write(() => leaseJob(db, owner, kinds, clock.now())),
     reclaim: (owner) =>
       write(() => {
-        // A job that takes the process down with it every time must not do so for ever.
-        const sql = `UPDATE jobs SET state = CASE WHEN attempts < ?1 THEN 'queued' ELSE 'dead' END, error_code = 'interrupted',
+        // The end of a process is no failure of its job: the attempt does not count.
+        const sql = `UPDATE jobs SET state = CASE WHEN interruptions + 1 < ?1 THEN 'queued' ELSE 'dead' END, attempts = attempts - 1,
+          interruptions = interruptions + 1, error_code = 'interrupted',
           error = 'the process that ran it ended', ${end} WHERE state = 'running' AND lease_owner <> ?2`;
-        return Number(cachedStatement(db, sql).run(JOB_ATTEMPTS_MAX, owner).changes);
+        return Number(cachedStatement(db, sql).run(JOB_INTERRUPTIONS_MAX, owner).changes);
       }),
     keepAnswer: (job, answer) => write(() => held('answer = ?', job, answer)),
     finish: (job, result) =>
       write(() => held(`state = 'done', result = ?, error_code = NULL, error = NULL, ${end}`, job, JSON.stringify(result))),
     advance: (job, payload, result) =>
       write(() => {
-        const set = `state = 'queued', attempts = 0, answer = NULL, payload = ?, result = ?, due_at = ?, ${end}`;
+        const set = `state = 'queued', attempts = 0, interruptions = 0, answer = NULL, payload = ?, result = ?, due_at = ?, ${end}`;
         return held(set, job, JSON.stringify(payload), JSON.stringify(result), clock.now());
       }),
     fail: (job, error) =>
@@ -97,7 +99,8 @@ function addForLine(db: DatabaseSync, draft: JobDraft & { sessionKey: string }, 
   if (turns <= queuedTo) return undefined;
   const open = cachedStatement(
     db,
-    `SELECT id, payload FROM jobs WHERE agent_id = ? AND kind = ? AND session_key = ? AND state IN ('queued', 'waiting') AND attempts = 0 LIMIT 1`,
+    `SELECT id, payload FROM jobs WHERE agent_id = ? AND kind = ? AND session_key = ? AND state IN ('queued', 'waiting') AND attempts = 0
+     AND answer IS NULL LIMIT 1`,
   ).get(draft.agentId, draft.kind, draft.sessionKey);
   if (!open && isFull(db)) return { id: '', full: true };
   const dueAt = nowMs + (draft.delayMs ?? 0);
@@ -159,7 +162,7 @@ function retryJob(db: DatabaseSync, id: string, nowMs: number): Job {
       detail: `job ${id} is ${row.state === 'done' ? 'done' : 'running'}; there is nothing to try again`,
     });
   }
-  const sql = `UPDATE jobs SET state = 'queued', reason = NULL, attempts = 0, due_at = ?2, updated_at = ?2 WHERE id = ?1 RETURNING *`;
+  const sql = `UPDATE jobs SET state = 'queued', reason = NULL, attempts = 0, interruptions = 0, due_at = ?2, updated_at = ?2 WHERE id = ?1 RETURNING *`;
   return toJob(cachedStatement(db, sql).get(id, nowMs)!);
 }
 

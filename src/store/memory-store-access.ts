@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../core/clock.ts';
+import type { MarkFinding } from './high-water-mark.ts';
 import { GroupCommit, type WriteOptions } from './memory-store-commit.ts';
 import { storageError } from './sqlite.ts';
 
@@ -14,8 +15,11 @@ export interface Access {
   note<T>(fn: () => T): Promise<T>;
   /** Why the last write was refused by the disk; null when it was not. */
   writeFault(): string | null;
-  /** What was asked for is written and answered; the caller closes the connection after it. */
+  /** What the start found when it compared the file with its mark. */
+  readonly finding: MarkFinding;
+  /** What was asked for is written and answered; the caller closes the connection after it, then calls `closeMark`. */
   close(): void;
+  closeMark(): void;
 }
 
 /**
@@ -39,6 +43,8 @@ export function createAccess(db: DatabaseSync, path: string, clock: Clock, commi
     write: (fn, options) => commits.write(fn, options),
     note: (fn) => run(() => commits.note(fn)),
     writeFault: () => commits.writeFault(),
+    finding: commits.finding,
     close: () => commits.close(),
+    closeMark: () => commits.closeMark(),
   };
 }

@@ -2,6 +2,7 @@ import { closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 'node:f
 import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { isAppError } from '../core/errors.ts';
+import { type HighWaterMark, type MarkFinding, openHighWaterMark } from './high-water-mark.ts';
 import { BackgroundCheckpoint } from './memory-checkpoint.ts';
 import { cachedStatement, storageError, transaction } from './sqlite.ts';
 
@@ -46,13 +47,28 @@ export class GroupCommit {
   #isDue = false;
   #wal: number | undefined;
   readonly #checkpoint: BackgroundCheckpoint;
+  readonly #mark: HighWaterMark;
+  /** Commits that were acknowledged, or will be once they are on disk. */
+  #commits: number;
 
   /** @param committed  called after each commit, before it is on disk */
   constructor(db: DatabaseSync, path: string, committed: () => void) {
     this.#db = db;
     this.#path = path;
     this.#committed = committed;
+    this.#commits = Number(db.prepare('SELECT n FROM commit_count').get()?.n);
+    // A mark follows each sync of the write-ahead log, so nothing that is marked goes with the power.
+    this.#mark = openHighWaterMark({ path, unit: 'commits', mayLosePower: false }, this.#commits);
     this.#checkpoint = new BackgroundCheckpoint(db, path, () => this.#resume());
+  }
+
+  get finding(): MarkFinding {
+    return this.#mark.finding;
+  }
+
+  /** After the connection was closed. */
+  closeMark(): void {
+    this.#mark.close();
   }
 
   /** Run `fn` in a transaction, all or nothing; resolves when it is on disk. */
@@ -116,7 +132,10 @@ export class GroupCommit {
     this.#checkpoint.close();
     const waiting = this.#unsynced.splice(0);
     try {
-      if (waiting.length > 0) fdatasyncSync(this.#walFile());
+      if (waiting.length > 0) {
+        fdatasyncSync(this.#walFile());
+        this.#mark.note(this.#commits);
+      }
       for (const write of waiting) write.settle();
     } catch (error) {
       for (const write of waiting) write.settle(error);
@@ -152,7 +171,8 @@ export class GroupCommit {
     const batch = this.#queue.splice(0, BATCH_WRITES_MAX);
     try {
       const before = this.#changes();
-      if (!this.#runBare(batch)) transaction(this.#db, () => this.#runAll(batch));
+      if (!this.#runBare(batch)) transaction(this.#db, () => this.#counted(() => this.#runAll(batch)));
+      this.#commits = Number(cachedStatement(this.#db, 'SELECT n FROM commit_count').get()?.n);
       this.#tellCommitted();
       const changes = this.#changes();
       if (changes !== before) this.#refusal = undefined;
@@ -171,13 +191,22 @@ export class GroupCommit {
     this.#sync();
   }
 
+  /** Inside the transaction: a batch that writes nothing stays without a page to write. */
+  #counted(run: () => void): void {
+    const before = this.#changes();
+    run();
+    if (this.#changes() !== before) cachedStatement(this.#db, 'UPDATE commit_count SET n = n + 1').run();
+  }
+
   /** The whole batch without a savepoint; false when one of them may not run again or failed: then nothing is written. */
   #runBare(batch: readonly Queued[]): boolean {
     if (batch.some((write) => write.runBare === undefined)) return false;
     try {
-      transaction(this.#db, () => {
-        for (const write of batch) write.runBare?.();
-      });
+      transaction(this.#db, () =>
+        this.#counted(() => {
+          for (const write of batch) write.runBare?.();
+        }),
+      );
       return true;
     } catch {
       return false;
@@ -239,9 +268,12 @@ export class GroupCommit {
   #sync(): void {
     if (this.#isSyncing || this.#unsynced.length === 0) return;
     const batch = this.#unsynced.splice(0);
+    // Later commits may reach the disk by this sync too, or may not.
+    const commits = this.#commits;
     const done = (fault?: unknown): void => {
       this.#isSyncing = false;
       if (fault) this.#fault = fault;
+      else this.#mark.note(commits);
       for (const write of batch) write.settle(fault ?? undefined);
       if (!this.#db.isOpen) this.#closeWal();
       else {

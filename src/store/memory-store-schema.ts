@@ -5,7 +5,7 @@ import { documentMigration, documentWorkMigration } from './document-schema.ts';
 import { recallMigration } from './memory-index-schema.ts';
 import { memoryLifecycle } from './memory-lifecycle-schema.ts';
 import type { Migration } from './sqlite.ts';
-import { TRANSCRIPT_SCHEMA } from './transcript-schema.ts';
+import { commitCountMigration, jobInterruptionsMigration, TRANSCRIPT_SCHEMA } from './transcript-schema.ts';
 
 /**
  * Steps of memory.db. Times are ms since 1970.
@@ -147,4 +147,6 @@ export const memoryMigrations: readonly Migration[] = [
   claimsByAgentMigration,
   claimPathMigration,
   documentWorkMigration,
+  jobInterruptionsMigration,
+  commitCountMigration,
 ];

@@ -13,6 +13,7 @@ import { createClaimStore } from './claim-store.ts';
 import { createMessageStore } from './cross-agent-messages.ts';
 import { createPresenceStore } from './cross-agent-presence.ts';
 import { createDocumentStore, recoverDocuments } from './document-store.ts';
+import type { MarkFinding } from './high-water-mark.ts';
 import { createKeyOwners } from './key-owners.ts';
 import { beginAdoption } from './memory-adopt.ts';
 import { createAdoption, type StoreAdoption } from './memory-adoption.ts';
@@ -53,6 +54,8 @@ export interface OpenedMemoryStores extends TranscriptStores {
   readonly adoption: StoreAdoption | undefined;
   /** Why the last write was refused by the disk; null when it was not. */
   writeFault(): string | null;
+  /** What the start found when it compared the file with its mark. */
+  readonly finding: MarkFinding;
   close(): void;
 }
 
@@ -91,11 +94,13 @@ export function openMemoryStores(
     ...createTranscriptStores(access),
     adoption,
     writeFault: access.writeFault,
+    finding: access.finding,
     close: () => {
       adoption?.close();
       index.close();
       access.close();
       closeDatabase(db);
+      access.closeMark();
     },
   };
 }

@@ -54,7 +54,7 @@ export function findCard(db: DatabaseSync, id: string): SessionCard | null {
 }
 
 export function countCardStates(db: DatabaseSync): Record<string, number> {
-  const rows = cachedStatement(db, 'SELECT state, count(*) AS cards FROM cards GROUP BY state').all();
+  const rows = cachedStatement(db, 'SELECT state, cards FROM card_counts WHERE cards > 0 ORDER BY state').all();
   return Object.fromEntries(rows.map((row) => [String(row.state), Number(row.cards)]));
 }
 

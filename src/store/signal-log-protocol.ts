@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../contract/errors.ts';
 import type { Appended, Checkpoint, Snapshot, StreamHead } from '../core/signal-log.ts';
+import type { MarkFinding } from './high-water-mark.ts';
 
 /** What the writer thread is started with. */
 export interface WriterData {
@@ -76,5 +77,9 @@ export type JobResult = JobDone | JobFailed;
 
 /** Main thread to writer. */
 export type WriterRequest = { readonly batch: readonly Job[] } | 'close';
-/** Writer to main thread: `ready` once, results in the order of the jobs, `closed` last. */
-export type WriterReply = 'ready' | 'closed' | { readonly refused: JobFailed } | { readonly results: readonly JobResult[] };
+/** Writer to main thread: `ready` once, with what the mark said, results in the order of the jobs, `closed` last. */
+export type WriterReply =
+  | { readonly ready: MarkFinding }
+  | 'closed'
+  | { readonly refused: JobFailed }
+  | { readonly results: readonly JobResult[] };

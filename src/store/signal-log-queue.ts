@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { AppError } from '../core/errors.ts';
+import type { MarkFinding } from './high-water-mark.ts';
 import type { Job, JobFailed, JobResult, WriterData, WriterReply, WriterRequest } from './signal-log-protocol.ts';
 
 /** Jobs that may wait for the writer, about 0.3 s of work. */
@@ -35,6 +36,8 @@ export interface WriterQueue {
   send<T>(job: Job, chars: number): Promise<T>;
   /** Share of the limits that is taken, 0 to 1. */
   pressure(): number;
+  /** What the start found. */
+  readonly ready: Promise<MarkFinding>;
   /** Why the last job failed that the store itself did not take; null since one has succeeded. */
   fault(): string | null;
   /** Waits for what was sent, then ends the thread; further jobs are refused. */
@@ -54,7 +57,7 @@ export async function startWriterQueue(workerUrl: URL, data: WriterData): Promis
 }
 
 class Queue implements WriterQueue {
-  readonly ready: Promise<void>;
+  readonly ready: Promise<MarkFinding>;
   readonly #worker: Worker;
   readonly #path: string;
   readonly #exited: Promise<void>;
@@ -73,13 +76,13 @@ class Queue implements WriterQueue {
   constructor(worker: Worker, path: string) {
     this.#worker = worker;
     this.#path = path;
-    const opened = Promise.withResolvers<void>();
+    const opened = Promise.withResolvers<MarkFinding>();
     const exited = Promise.withResolvers<void>();
     this.ready = opened.promise;
     this.#exited = exited.promise;
     worker.on('message', (reply: WriterReply) => {
-      if (reply === 'ready') opened.resolve();
-      else if (reply === 'closed') this.#refuse('the signal log is closed');
+      if (reply === 'closed') this.#refuse('the signal log is closed');
+      else if ('ready' in reply) opened.resolve(reply.ready);
       else if ('refused' in reply) opened.reject(toError(reply.refused));
       else this.#settle(reply.results);
     });

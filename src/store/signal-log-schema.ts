@@ -79,4 +79,22 @@ export const SIGNAL_LOG_MIGRATIONS: readonly Migration[] = [
       ) STRICT;
     `,
   },
+  {
+    name: 'cards counted by state',
+    // Counting them at each look at the health took 36 ms at 100,000.
+    up: `
+      CREATE TABLE card_counts (state TEXT PRIMARY KEY, cards INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+      INSERT INTO card_counts SELECT state, count(*) FROM cards GROUP BY state;
+      CREATE TRIGGER cards_added AFTER INSERT ON cards BEGIN
+        INSERT INTO card_counts VALUES (new.state, 1) ON CONFLICT (state) DO UPDATE SET cards = cards + 1;
+      END;
+      CREATE TRIGGER cards_removed AFTER DELETE ON cards BEGIN
+        UPDATE card_counts SET cards = cards - 1 WHERE state = old.state;
+      END;
+      CREATE TRIGGER cards_moved AFTER UPDATE OF state ON cards WHEN old.state <> new.state BEGIN
+        UPDATE card_counts SET cards = cards - 1 WHERE state = old.state;
+        INSERT INTO card_counts VALUES (new.state, 1) ON CONFLICT (state) DO UPDATE SET cards = cards + 1;
+      END;
+    `,
+  },
 ];

@@ -16,6 +16,7 @@ import type {
   StreamsQuery,
   Trim,
 } from '../core/signal-log.ts';
+import type { MarkFinding } from './high-water-mark.ts';
 import { countCardStates, findCard, queryCards, toCardRow } from './signal-log-cards.ts';
 import type { AppendJob, SignalRow } from './signal-log-protocol.ts';
 import { startWriterQueue, type WriterQueue } from './signal-log-queue.ts';
@@ -36,19 +37,25 @@ export interface SignalLogOptions {
   readonly workerUrl?: URL;
 }
 
+export interface OpenedSignalLog extends SignalLog {
+  /** What the start found when it compared the file with its mark. */
+  readonly finding: MarkFinding;
+}
+
 /**
  * Open the log in one file. A thread of its own writes it, with one commit for all appends of a tick; reads use a read-only connection of
  * this thread, a page at a time. The caller closes it.
  *
  * @throws AppError `storage_corrupt`, `storage_version`, `workspace_unwritable`, `storage_failed`
  */
-export async function openSignalLog({ path, synchronous = 'full', bytesMax, workerUrl }: SignalLogOptions): Promise<SignalLog> {
+export async function openSignalLog({ path, synchronous = 'full', bytesMax, workerUrl }: SignalLogOptions): Promise<OpenedSignalLog> {
   const writerMode = synchronous === 'full' ? 'FULL' : 'NORMAL';
   const queue = await startWriterQueue(workerUrl ?? neighbourUrl(), { path, synchronous: writerMode, bytesMax });
   try {
     return new SqliteSignalLog(
       path,
       queue,
+      await queue.ready,
       openDatabase(path, { readOnly: true, synchronous: writerMode, migrations: SIGNAL_LOG_MIGRATIONS }),
     );
   } catch (error) {
@@ -61,12 +68,14 @@ function neighbourUrl(): URL {
   return new URL(import.meta.url.endsWith('.ts') ? './signal-writer.ts' : './signal-writer.js', import.meta.url);
 }
 
-class SqliteSignalLog implements SignalLog {
+class SqliteSignalLog implements OpenedSignalLog {
+  readonly finding: MarkFinding;
   readonly #path: string;
   readonly #queue: WriterQueue;
   readonly #db: DatabaseSync;
 
-  constructor(path: string, queue: WriterQueue, db: DatabaseSync) {
+  constructor(path: string, queue: WriterQueue, finding: MarkFinding, db: DatabaseSync) {
+    this.finding = finding;
     this.#path = path;
     this.#queue = queue;
     this.#db = db;

@@ -39,6 +39,11 @@ export class BatchWriter {
     this.#gseq = Number(db.prepare('SELECT gseq FROM log_head').get()?.gseq);
   }
 
+  /** The newest number given, committed. */
+  get head(): number {
+    return this.#gseq;
+  }
+
   /** One commit for all jobs. Each has its own result; a fenced one does not touch its neighbours. Never throws. */
   run(jobs: readonly Job[]): JobResult[] {
     // Only between batches: within one, a stream must have exactly one state object.

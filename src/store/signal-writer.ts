@@ -1,4 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import { openHighWaterMark } from './high-water-mark.ts';
 import type { WriterData, WriterReply, WriterRequest } from './signal-log-protocol.ts';
 import { SIGNAL_LOG_MIGRATIONS } from './signal-log-schema.ts';
 import { BatchWriter, failureOf } from './signal-writer-batch.ts';
@@ -30,11 +31,17 @@ function startWriter({ path, synchronous, bytesMax }: WriterData): void {
     db.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(bytesMax / pageBytes))}`);
   }
   const writer = new BatchWriter(db, path);
+  const mark = openHighWaterMark({ path, unit: 'signals', mayLosePower: synchronous === 'NORMAL' }, writer.head);
   port.on('message', (request: WriterRequest) => {
-    if (request !== 'close') return reply({ results: writer.run(request.batch) });
+    if (request !== 'close') {
+      const results = writer.run(request.batch);
+      mark.note(writer.head);
+      return reply({ results });
+    }
     closeDatabase(db);
+    mark.close();
     reply('closed');
     port.close();
   });
-  reply('ready');
+  reply({ ready: mark.finding });
 }

@@ -1,3 +1,5 @@
+import type { Migration } from './sqlite.ts';
+
 /** Raw turns, the queue of background jobs, the temporal graph, continuity and the head of MEMORY.md. Times are ms since 1970. */
 export const TRANSCRIPT_SCHEMA = `
   -- Turns as they were said, numbered from 1 within a line; never rewritten.
@@ -150,3 +152,18 @@ export const TRANSCRIPT_SCHEMA = `
     lease_until INTEGER
   ) STRICT, WITHOUT ROWID;
 `;
+
+/** Ends of the process while a job ran, which are no attempts. */
+export const jobInterruptionsMigration: Migration = {
+  name: 'interruptions of jobs',
+  up: 'ALTER TABLE jobs ADD COLUMN interruptions INTEGER NOT NULL DEFAULT 0',
+};
+
+/** Counts the commits that are acknowledged, to be compared with the mark beside the file. */
+export const commitCountMigration: Migration = {
+  name: 'count of commits',
+  up: `
+    CREATE TABLE commit_count (one INTEGER PRIMARY KEY CHECK (one = 1), n INTEGER NOT NULL) STRICT;
+    INSERT INTO commit_count VALUES (1, 0);
+  `,
+};

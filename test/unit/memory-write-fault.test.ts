@@ -4,6 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { createAccess } from '../../src/store/memory-store-access.ts';
 import { cachedStatement, closeDatabase, openDatabase } from '../../src/store/sqlite.ts';
+import { commitCountMigration } from '../../src/store/transcript-schema.ts';
 import { tempFolder } from '../helpers/daemon-fixture.ts';
 import { serveDaemon } from '../helpers/daemon-server.ts';
 
@@ -13,7 +14,7 @@ const TEXT = 'x'.repeat(100_000);
 
 function openNotes() {
   const path = join(tempFolder(), 'notes.db');
-  const migrations = [{ name: 'notes', up: 'CREATE TABLE notes (text TEXT NOT NULL) STRICT' }];
+  const migrations = [{ name: 'notes', up: 'CREATE TABLE notes (text TEXT NOT NULL) STRICT' }, commitCountMigration];
   const db = openDatabase(path, { synchronous: 'NORMAL', migrations });
   const access = createAccess(db, path, systemClock);
   onTestFinished(() => {

@@ -43,6 +43,7 @@ test('every acknowledged append survives kill -9 at any moment; streams stay den
     const acknowledged = await writeUntilKilled(path, acknowledgements);
 
     const log = await openSignalLog({ path });
+    expect(log.finding).toEqual({ kind: 'whole' });
     for (const stream of STREAMS) await checkStream(log, stream, acknowledged.get(stream) ?? 0);
     const gseqs = (await log.feed({ after: 0, limit: 1_000_000 })).map((signal) => signal.gseq);
     expect(gseqs).toEqual(Array.from({ length: gseqs.length }, (_, index) => index + 1));
