@@ -16,6 +16,7 @@ export type { CompletionChunk, CompletionOptions, CompletionResult, Message, Pro
 export type { Tool, ToolContext } from './core/tool.ts';
 export { WorkflowError } from './core/workflow-error.ts';
 export {
+  agent,
   createWorkflow,
   type ReactiveRecording,
   type ReactiveResult,

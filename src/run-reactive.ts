@@ -64,6 +64,11 @@ export function createWorkflow<State extends WorkflowStateShape = WorkflowStateS
   };
 }
 
+/** Declares an agent of a workflow whose state has no type of its own. @source spec/signal-system, "Custom Signals" */
+export function agent(declared: ReactiveAgent): ReactiveAgent {
+  return declared;
+}
+
 /**
  * Run a workflow in this process to its end: daemon and runtime on a workspace of their own, which are closed again. Without a key the offline
  * demo answers; `provider` of the result says so, and a warning of the process.

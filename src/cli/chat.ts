@@ -49,8 +49,23 @@ async function openSession(context: CliContext, client: RuntimeClient, flags: Ch
   if (agent !== undefined && agent !== session.agent) {
     throw new CliExit(EXIT.usage, `session ${session.id} belongs to agent ${session.agent}; its agent cannot be changed`);
   }
-  if (session.state === 'ended') throw new CliExit(EXIT.failure, `session ${session.id} has ended; begin a new one without --session`);
+  if (session.state === 'ended') return reopen(context, client, session, { provider, model });
   return model === undefined && provider === undefined ? session : client.session.update(session.id, { model, provider });
+}
+
+/** What has ended goes on in a new session, from its checkpoint, under the same key and agent. */
+async function reopen(
+  context: CliContext,
+  client: RuntimeClient,
+  ended: Session,
+  choice: Pick<ChatFlags, 'provider' | 'model'>,
+): Promise<Session> {
+  const bypass = context.env.SIGNET_BYPASS === '1';
+  const { provider = ended.provider ?? undefined, model = ended.model ?? undefined } = choice;
+  const session = await client.session.create({ harness: HARNESS, resume: ended.id, provider, model, ...(bypass ? { bypass } : {}) });
+  const style = createStyle(context.stderr, context.env);
+  context.stderr.write(style.dim(`session ${ended.id} had ended; it goes on as ${session.id}\n`));
+  return session;
 }
 
 function projectFolder(context: CliContext, project?: string): string {

@@ -45,6 +45,7 @@ export const MCP_MEMORY_TOOLS = {
       count: z.number(),
       method: z.string(),
     }),
+    list: 'results',
     hints: READS,
   }),
   memory_store: defineMcpTool({
@@ -79,6 +80,7 @@ export const MCP_MEMORY_TOOLS = {
       type: type.describe('Only memories of this kind').optional(),
     }),
     output: z.object({ memories: z.array(z.object(briefMemory)), total: z.number(), next: z.number().nullable() }),
+    list: 'memories',
     hints: READS,
   }),
   memory_modify: defineMcpTool({

@@ -18,6 +18,8 @@ export interface McpToolShape<I extends z.ZodType = z.ZodType, O extends z.ZodTy
   /** Of `structuredContent`; objects are open, since answers gain fields. */
   readonly output: O;
   readonly hints: McpToolHints;
+  /** Field of the output that the text of a result is made of: a list the specification promises as an array. */
+  readonly list?: string;
 }
 
 /** Arguments of a tool once they are checked. */

@@ -1,7 +1,7 @@
 import type { CutFile, hookOperations } from '../contract/hooks.ts';
-import type { Memory } from '../contract/memory.ts';
+import { type Memory, QUERY_CHARS_MAX } from '../contract/memory.ts';
 import type { Caller } from '../core/caller.ts';
-import { ownerOf, type TranscriptTurn } from '../core/memory-store.ts';
+import { ownerOf, type Reader, type RecallQuery, type TranscriptTurn } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import { redactSecrets } from '../core/transcript-redact.ts';
 import { skillsOf, skillsText } from './agent-skills.ts';
@@ -27,6 +27,10 @@ const RUNTIME_SKILLS_CHARS = 16_000;
 /** Headings and blank lines of all sections beside the identity files, in characters. */
 const FRAMES_CHARS = 200;
 const MEMORY_LINE_CHARS_MAX = 400;
+/** What a context is about stands in its first words; more would only thin out what a memory can cover. */
+const CONTEXT_TERMS_MAX = 24;
+/** What a context finds is shown from this score on, as for a prompt. */
+const CONTEXT_SCORE_MIN = 0.25;
 /** The last words of a session that a later one may start from, in characters. */
 const TAIL_CHARS_MAX = 2_000;
 const TAIL_LINE_CHARS_MAX = 400;
@@ -60,7 +64,7 @@ export function createSessionHooks(deps: HookDeps): SessionHooks {
 }
 
 async function startSession(deps: HookDeps, session: HookSession, input: HookInput<'hookSessionStart'>) {
-  const { includeRecentContext, recallLimit, recencyBias, candidatePoolLimit } = deps.config.hooks.sessionStart;
+  const { includeRecentContext } = deps.config.hooks.sessionStart;
   const agentId = ownerOf(session.reader);
   const identity = identityFor(deps, session, agentId);
   for (const warning of identity.warnings) deps.log.warn({ agent: agentId, warning }, 'an identity file is damaged');
@@ -68,12 +72,7 @@ async function startSession(deps: HookDeps, session: HookSession, input: HookInp
   const prompts = session.line && (await deps.lineage.checkpoint(session.line));
   const parent = { key: session.parentKey, harnessAgentId: input.harnessAgentId };
   if (session.line && (parent.key ?? parent.harnessAgentId) !== undefined) await deps.sessions.noteParent(session.line, parent);
-  const filter = session.project === undefined ? {} : { aroundProject: session.project };
-  const ranked =
-    recallLimit === 0
-      ? []
-      : await deps.memories.ranked(session.reader, { limit: recallLimit, recencyBias, filter, poolLimit: candidatePoolLimit });
-  const { text, shown } = packMemories(ranked, BUDGET_CHARS.memories, MEMORY_LINE_CHARS_MAX);
+  const { text, shown } = packMemories(await memoriesFor(deps, session, input.context), BUDGET_CHARS.memories, MEMORY_LINE_CHARS_MAX);
   await noteShown(deps, session, shown);
 
   const others: InjectSection[] = [
@@ -108,6 +107,22 @@ function identityFor(deps: HookDeps, { reader }: HookSession, agentId: string): 
   if (reader.within === undefined) return identity;
   const { 'MEMORY.md': _, ...files } = identity.files;
   return { ...identity, files };
+}
+
+/** What the words of the context find, best first, then what stands highest without a question. */
+async function memoriesFor(deps: HookDeps, { reader, project }: HookSession, context: string | undefined): Promise<Memory[]> {
+  const { recallLimit, recencyBias, candidatePoolLimit: poolLimit } = deps.config.hooks.sessionStart;
+  if (recallLimit === 0) return [];
+  const filter = project === undefined ? {} : { aroundProject: project };
+  const about = context === undefined ? [] : await recallAbout(deps, reader, { text: context, limit: recallLimit, filter });
+  const known = new Set(about.map(({ id }) => id));
+  const ranked = await deps.memories.ranked(reader, { limit: recallLimit, recencyBias, filter, poolLimit });
+  return [...about, ...ranked.filter(({ id }) => !known.has(id))].slice(0, recallLimit);
+}
+
+async function recallAbout({ memories }: HookDeps, reader: Reader, { text, limit, filter }: RecallQuery): Promise<Memory[]> {
+  const asked = { text: text.slice(0, QUERY_CHARS_MAX), limit, termsMax: CONTEXT_TERMS_MAX, filter, scoreMin: CONTEXT_SCORE_MIN };
+  return (await memories.recall(reader, asked)).results;
 }
 
 interface InjectParts {

@@ -14,6 +14,7 @@ const TYPE = { type: 'string', minLength: 1, maxLength: 64, description: 'Kind o
 const IMPORTANCE = { type: 'number', minimum: 0, maximum: 1, description: 'Importance from 0 to 1' };
 const TAGS = { type: 'string', maxLength: 4_096, description: 'Comma-separated tags' };
 const VISIBILITY = {
+  type: 'string',
   enum: ['global', 'private'],
   description: 'private: only this agent finds it; global: every agent may. As configured for the agent when left out',
 };

@@ -133,6 +133,20 @@ verifies('cli.chat.continuity', async () => {
   expect((await signet.client.session.get(id)).turns).toBe(2);
 });
 
+verifies('cli.chat.ended', async () => {
+  model.script([{ text: 'Noted: ochre.' }, { text: 'It was ochre.' }]);
+  await run(['chat', '--print', 'My colour is ochre.']);
+  const ended = (await newest())?.id ?? '';
+  await signet.client.session.end(ended);
+  const { out, err, code } = await run(['chat', '--session', ended, '--print', 'Which colour?']);
+  expect([code, out]).toEqual([0, 'It was ochre.\n']);
+  expect(JSON.stringify(model.requests.at(-1)?.body)).toContain('My colour is ochre.');
+  const next = await newest();
+  expect(next).toMatchObject({ sessionKey: ended, agent: 'default' });
+  expect(next?.id).not.toBe(ended);
+  expect(err).toContain(`session ${ended} had ended; it goes on as ${next?.id}`);
+});
+
 verifies(
   ['cli.chat.client', 'cli.daemon.start'],
   'chat starts the runtime when none runs and is a client of it; daemon start finds it running or starts it',

@@ -105,8 +105,41 @@ verifies(['hooks.session-end.transcript', 'runtime.session-end.checkpoint'], asy
 
 verifies(['hooks.session-start.optional-fields', 'hooks.session-start.context'], async () => {
   expect((await post('/api/hooks/session-start', { harness: 'bare' })).body.inject).toContain('Merle');
-  expect(await post('/api/hooks/session-start', { harness: 'bare', context: 'we are in a train' })).toMatchObject({ status: 200 });
+  for (let index = 0; index < 12; index += 1) await remember({ content: `Errand ${index} is done.`, importance: 1 });
+  await remember({ content: 'The night train to Lisbon leaves from platform nine.', importance: 0.1 });
+  const start = async (context?: string) => (await post('/api/hooks/session-start', { harness: 'bare', context })).body;
+  expect((await start()).inject).not.toContain('platform nine');
+  const { inject, memories } = await start('We are about to catch the night train to Lisbon.');
+  expect(inject).toContain('platform nine');
+  expect(memories[0].content).toContain('platform nine');
+  expect(memories).toHaveLength(10);
 });
+
+verifies(
+  ['hooks.session-start.harness.required', 'hooks.user-prompt-submit.request', 'hooks.compaction-complete.summary.required'],
+  'hooks take what existing clients send: no harness is the harness sdk, what a hook is about is asked for by name',
+  async () => {
+    const start = await post('/api/hooks/session-start', { sessionKey: 'bare-start' });
+    expect(start).toMatchObject({ status: 200, body: { sessionKey: 'bare-start' } });
+    expect((await call('GET', `${signet.daemonUrl}/api/sessions/bare-start`)).body.harness).toBe('sdk');
+    const prompt = { sessionKey: 'bare-start', prompt: 'where is the barn?' };
+    for (const body of [prompt, { ...prompt, harness: 'test' }])
+      expect(await post('/api/hooks/user-prompt-submit', body)).toMatchObject({
+        status: 200,
+        body: { inject: expect.stringContaining('Now:') },
+      });
+    expect(await post('/api/hooks/user-prompt-submit', { harness: 'test' })).toMatchObject({
+      ...{ status: 400, body: { code: 'invalid_request', detail: expect.stringContaining('userMessage') } },
+    });
+    expect(await post('/api/hooks/compaction-complete', { harness: 'test' })).toMatchObject({
+      ...{ status: 400, body: { code: 'invalid_request', errors: [{ pointer: '/summary' }] } },
+    });
+    expect(await post('/api/hooks/compaction-complete', { summary: 'The well was dug.' })).toMatchObject({
+      status: 200,
+      body: { success: true },
+    });
+  },
+);
 
 verifies(['hooks.session-start.agent-id', 'hooks.session-start.harness-agent-id.not-scope'], async () => {
   await remember({ content: 'Dot keeps a secret diary.', agentId: 'dot', scope: 'private', importance: 1 });
@@ -249,13 +282,14 @@ verifies('hooks.compaction-complete.agent-scoped', async () => {
   expect(dot.inject).toContain('The swans flew south at dusk.');
 });
 
-verifies('hooks.compaction-complete.project.fallback', async () => {
+verifies(['hooks.compaction-complete.project.fallback', 'hooks.compaction-complete.project.required'], async () => {
   const transcript = [{ role: 'user', content: 'hello' }];
   await hook('session-end', { sessionKey: 'of-project', project: '/work/first', transcript });
-  const projectOf = async (sessionKey: string, summary: string) => {
-    const { memoryId } = await hook('compaction-complete', { sessionKey, project: '/work/second', summary });
+  const projectOf = async (sessionKey: string, summary: string, project: string | undefined = '/work/second') => {
+    const { memoryId } = await hook('compaction-complete', { sessionKey, project: project || undefined, summary });
     return (await call('GET', `${signet.daemonUrl}/api/memory/${memoryId}`)).body.project;
   };
   expect(await projectOf('of-project', 'The fence is half built.')).toBe('/work/first');
   expect(await projectOf('without-transcript', 'The gate is missing.')).toBe('/work/second');
+  expect(await projectOf('without-both', 'The hedge is cut.', '')).toBeNull();
 });

@@ -7,7 +7,7 @@ import { runCli } from '../../src/cli/program.ts';
 import { type Rig, readLog, startRig } from '../e2e/rig.ts';
 import { captureCli } from '../helpers/captured-cli.ts';
 import { connectHttp } from '../helpers/mcp-connection.ts';
-import { hooksOf } from './calls.ts';
+import { call, hooksOf } from './calls.ts';
 import { verifies } from './verifies.ts';
 
 const lines = (name: string, count: number) =>
@@ -123,4 +123,24 @@ verifies('agents.skills.body', 'a harness reads the body of a skill over MCP, of
   } finally {
     await dot.close();
   }
+});
+
+verifies('runtime.tool.store.hook', async () => {
+  const hook = hooksOf(rig.daemonUrl);
+  const store = async (content: string) => {
+    const { id, sessionKey } = await rig.client.session.create({ agent: 'dot' });
+    const bypass = await call('POST', `${rig.daemonUrl}/api/sessions/${sessionKey}/bypass`, { enabled: true });
+    expect(bypass.body).toMatchObject({ bypassed: true });
+    rig.model.script([{ toolCalls: [{ id: 'c1', name: 'memory_store', input: { content } }] }, { text: 'Stored.' }]);
+    await rig.client.session.prompt(id, { content: 'remember it' });
+    return { sessionKey, result: (await readLog(rig.client, id)).find(({ name }) => name === 'tool:result')?.payload };
+  };
+  const { sessionKey, result } = await store('The spare anchor lies in the bow.');
+  expect(result).toMatchObject({ isError: false });
+  // The hook is silent there; elsewhere it knows the same memory.
+  const content = 'The spare anchor lies in the bow.';
+  expect(await hook('remember', { sessionKey, agentId: 'dot', content })).toMatchObject({ saved: false, bypassed: true });
+  const again = await hook('remember', { sessionKey: 'awake', agentId: 'dot', content });
+  expect(again).toMatchObject({ saved: true, deduped: true });
+  expect(JSON.stringify(result)).toContain(again.id);
 });

@@ -1,9 +1,11 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createDaemonClient } from '../../src/client/daemon-client.ts';
 import { createMemoryTools } from '../../src/tools/memory-tools.ts';
 import { startCallbackServer } from '../helpers/callback-server.ts';
+import { connectHttp } from '../helpers/mcp-connection.ts';
 import { type Signet, startSignet } from '../helpers/signet.ts';
 import { call } from './calls.ts';
 import { verifies } from './verifies.ts';
@@ -106,6 +108,27 @@ describe('memory_search', () => {
     for (let index = 0; index < 12; index += 1) await remember({ content: `Sparrow sighting ${index}.` });
     expect((await tool('memory_search', { query: 'sparrow' })).output).toHaveLength(10);
     expect((await tool('memory_search', { query: 'sparrow', limit: 4 })).output).toHaveLength(4);
+  });
+
+  verifies('mcp.memory_search.array', async () => {
+    const mcp = await connectHttp(signet.daemonUrl);
+    try {
+      await remember({ content: 'The heron nests by the mill.' });
+      const raw = async (name: string, input: object) => mcp.client.callTool({ name, arguments: { ...input } });
+      for (const [name, input, list] of [
+        ['memory_search', { query: 'heron mill' }, 'results'],
+        ['memory_list', { limit: 2 }, 'memories'],
+      ] as const) {
+        const { content, structuredContent } = (await raw(name, input)) as CallToolResult;
+        const [part] = content;
+        const listed = JSON.parse(part?.type === 'text' ? part.text : '');
+        expect(Array.isArray(listed)).toBe(true);
+        expect(listed).toContainEqual(expect.objectContaining({ content: 'The heron nests by the mill.' }));
+        expect(structuredContent).toMatchObject({ [list]: listed });
+      }
+    } finally {
+      await mcp.close();
+    }
   });
 
   verifies(['mcp.memory_search.type', 'mcp.memory_search.min_score', 'mcp.memory_search.result'], async () => {

@@ -32,7 +32,7 @@ export const HOOK_REQUIREMENTS = {
     'hooks.recall.finds': tested('POST /api/hooks/recall returns the memories that match the query'),
   },
   'Session Start Hook: Request': {
-    'hooks.session-start.harness.required': open('session-start without harness is refused as an invalid request'),
+    'hooks.session-start.harness.required': tested('session-start without harness is taken as one of sdk (docs/decisions/0013)'),
     'hooks.session-start.optional-fields': tested('session-start accepts a body that holds only harness'),
     'hooks.session-start.agent-id': tested('agentId selects whose private memories session-start may return'),
     'hooks.session-start.harness-agent-id.not-scope': tested('harnessAgentId never changes which memories are visible'),
@@ -67,7 +67,9 @@ export const HOOK_REQUIREMENTS = {
     'hooks.session-start.recency': tested('Recency is one divided by one plus the age in days'),
   },
   'User Prompt Submit Hook': {
-    'hooks.user-prompt-submit.request': open('user-prompt-submit takes harness, sessionKey and prompt and refuses a body without harness'),
+    'hooks.user-prompt-submit.request': tested(
+      'user-prompt-submit takes harness, sessionKey and prompt; harness may be left out (docs/decisions/0013)',
+    ),
     'hooks.user-prompt-submit.date-time': tested('user-prompt-submit always returns the current date and time'),
     'hooks.user-prompt-submit.guidance': tested('user-prompt-submit always returns Memory Check guidance for the turn'),
     'hooks.user-prompt-submit.match': tested('When recall finds something the reply has a Relevant Memory block'),
@@ -91,12 +93,16 @@ export const HOOK_REQUIREMENTS = {
     'hooks.config.pre-compaction.guidelines': tested('summaryGuidelines replaces the default guidelines'),
   },
   'Compaction Complete Hook': {
-    'hooks.compaction-complete.summary.required': open('compaction-complete without harness or summary is refused'),
+    'hooks.compaction-complete.summary.required': tested(
+      'compaction-complete without summary is refused; harness may be left out (docs/decisions/0013)',
+    ),
     'hooks.compaction-complete.session-key': tested('sessionKey ties the summary to its session'),
     'hooks.compaction-complete.memory': tested('The summary becomes a memory of type session_summary'),
     'hooks.compaction-complete.artifact': tested('The summary becomes a node of the temporal graph that MEMORY.md draws on'),
     'hooks.compaction-complete.agent-scoped': tested('Equal session keys of two agents share neither transcript nor summary'),
-    'hooks.compaction-complete.project.required': open('Without a stored transcript, project is required as lineage key'),
+    'hooks.compaction-complete.project.required': tested(
+      'Without a stored transcript the project given is the lineage key; without both there is none (docs/decisions/0013)',
+    ),
     'hooks.compaction-complete.project.fallback': tested('With a stored transcript, its lineage wins over the project given'),
     'hooks.compaction-complete.response': tested('The reply is success: true with the memoryId of the summary'),
   },

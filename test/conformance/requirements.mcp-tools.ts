@@ -7,6 +7,7 @@ export const MCP_TOOL_REQUIREMENTS = {
     'mcp.tools.daemon-api': tested('A tool call over MCP and the matching HTTP call give the same outcome'),
   },
   memory_search: {
+    'mcp.memory_search.array': tested('The text of memory_search and of memory_list is an array of memories'),
     'mcp.memory_search.query': tested('memory_search requires query and refuses a call without it'),
     'mcp.memory_search.limit': tested('memory_search returns at most limit results; default 10'),
     'mcp.memory_search.type': tested('memory_search with type returns memories of that type only'),

@@ -99,6 +99,11 @@ export const NATIVE_RUNTIME_REQUIREMENTS = {
     'cli.chat.streams': tested('signet chat prints the answer while it streams'),
     'cli.chat.memory': tested('signet chat injects memories into the conversation'),
     'cli.chat.tools': tested('signet chat lets the model use the memory tools'),
+    'cli.chat.ended': tested('signet chat --session goes on with a session that has ended'),
+    'runtime.tool.store.hook': tested(
+      'memory_store keeps what POST /api/hooks/remember keeps, also while hooks are silent (docs/decisions/0013)',
+    ),
+    'sdk.sketch.names': open('Every name that the sketches import from a package is exported by it'),
     'cli.chat.continuity': tested('signet chat can continue an earlier session'),
     'runtime.tool.register': tested('A tool can be registered while the runtime runs'),
     'runtime.tool.unregister': tested('A tool can be unregistered while the runtime runs'),

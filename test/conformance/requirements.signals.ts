@@ -1,4 +1,4 @@
-import { open, tested } from './requirements.row.ts';
+import { tested } from './requirements.row.ts';
 
 /** Promises of spec/signal-system. */
 export const SIGNAL_REQUIREMENTS = {
@@ -16,7 +16,9 @@ export const SIGNAL_REQUIREMENTS = {
     'signals.timestamp': tested('Every signal carries an ISO timestamp'),
     'signals.source.agent': tested('source.agent names the agent that emitted the signal'),
     'signals.source.parent': tested('source.parent is the id of the signal that caused this one'),
-    'signals.source.optional': open('A signal without a cause or an agent has no source'),
+    'signals.source.optional': tested(
+      'A signal without a cause or an agent has neither parent nor agent in its source (docs/decisions/0014)',
+    ),
   },
   'Signal Categories': {
     'signals.workflow.start': tested('workflow:start opens a run and carries the initial state'),
@@ -56,6 +58,7 @@ export const SIGNAL_REQUIREMENTS = {
   },
   'Signal Trace': {
     'signals.run-reactive.signals': tested('runReactive returns every signal of its run in order'),
+    'signals.agent.function': tested('agent() declares an agent that runReactive runs'),
     'signals.run-reactive.order': tested('A trace runs workflow:start, agent, harness, text, custom, workflow:end'),
   },
 } as const;

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { canonicalJson } from '../../src/core/signal-seal.ts';
 import { timeless, traceDifference } from '../../src/core/trace-equality.ts';
-import { AppError, createWorkflow, defineSignal, type Signal, WorkflowError } from '../../src/index.ts';
+import { AppError, createWorkflow, agent as declareAgent, defineSignal, type Signal, WorkflowError } from '../../src/index.ts';
 import { signalMatchers } from '../../src/vitest.ts';
 import { verifies } from '../conformance/verifies.ts';
 import { startModelServer } from '../helpers/model-server/server.ts';
@@ -85,6 +85,17 @@ describe('a workflow in code', () => {
       'prompt:received',
       'harness:end',
     ]);
+  });
+
+  verifies(['signals.agent.function', 'signals.source.optional'], async () => {
+    const greeter = declareAgent({ prompt: 'say it', activateOn: ['workflow:start'] });
+    const { signals } = await runReactive({ agents: { greeter }, provider: createPlannedProvider(() => ({ text: 'hello' })) });
+    expect(named(signals, 'agent:completed').map(({ payload }) => payload.output)).toEqual(['hello']);
+    const [start] = signals;
+    expect(start!.name).toBe('workflow:start');
+    expect(start!.source).not.toHaveProperty('parent');
+    expect(start!.source).not.toHaveProperty('agent');
+    for (const signal of signals.slice(1)) expect([signal.name, typeof signal.source.parent]).toEqual([signal.name, 'string']);
   });
 
   test('its trace is not cut, however long it is', async () => {

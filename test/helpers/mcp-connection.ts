@@ -8,6 +8,9 @@ export const SIGNET_MCP = fileURLToPath(new URL('../../bin/signet-mcp.js', impor
 /** How long a test waits for an answer; the machine may be busy; unit: milliseconds. */
 const ANSWER_TIMEOUT_MS = 60_000;
 
+/** Tools whose text is the list alone. */
+const LISTS: Readonly<Record<string, string>> = { memory_search: 'results', memory_list: 'memories' };
+
 export interface McpConnection {
   readonly client: Client;
   /** `structuredContent` of a call that must succeed; checked against the tool's outputSchema by the SDK. */
@@ -48,7 +51,9 @@ async function open(client: Client, transport: Parameters<Client['connect']>[0])
     async call(name, input) {
       const result = await ask(name, input);
       if (result.isError) throw new Error(textOf(result));
-      if (JSON.stringify(result.structuredContent) !== textOf(result)) throw new Error(`${name}: text and structuredContent differ`);
+      const list = LISTS[name];
+      const told = list === undefined ? result.structuredContent : result.structuredContent?.[list];
+      if (JSON.stringify(told) !== textOf(result)) throw new Error(`${name}: text and structuredContent differ`);
       return result.structuredContent;
     },
     async refusal(name, input) {

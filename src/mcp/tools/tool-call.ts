@@ -37,7 +37,8 @@ export async function callTool({ name, input = {} }: ToolCall, daemon: DaemonCal
   if (!checked.ok) return failed(name, `${checked.detail} (invalid_request)`);
   try {
     const answer = await (handlers[name] as LooseHandler)(checked.value, daemon);
-    return { content: [{ type: 'text', text: JSON.stringify(answer) }], structuredContent: answer };
+    const { list } = MCP_TOOLS[name] as McpToolShape;
+    return { content: [{ type: 'text', text: JSON.stringify(list === undefined ? answer : answer[list]) }], structuredContent: answer };
   } catch (error) {
     if (!isAppError(error) && !isAbort(error)) log.error({ tool: name, err: error }, 'an MCP tool failed by a fault of this server');
     const { detail, code } = toProblem(error);
