@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
+import { bundledPackages, sbomText } from './supply-chain.mjs';
 
 // Plain JavaScript, so that an old Node gets a sentence instead of a syntax error.
 
@@ -18,7 +19,7 @@ const ENTRIES = {
   'memory-checkpoint-worker': 'src/store/memory-checkpoint-worker.ts',
 };
 /** Everything that can change the bundle. */
-const SOURCES = ['src', 'machines', 'package.json', 'package-lock.json', 'tsconfig.json', 'scripts/build.mjs'];
+const SOURCES = ['src', 'machines', 'package.json', 'package-lock.json', 'tsconfig.json', 'scripts/build.mjs', 'scripts/supply-chain.mjs'];
 
 /**
  * `import … from 'node:http'` makes Node read every export of that module, and one of them loads the whole of undici: a sixth of the daemon's
@@ -27,7 +28,8 @@ const SOURCES = ['src', 'machines', 'package.json', 'package-lock.json', 'tsconf
 const HTTP_WITHOUT_FACADE = {
   name: 'http-without-facade',
   resolveId: (id, _importer, { kind }) => (id === 'node:http' && kind === 'import-statement' ? '\0node-http' : undefined),
-  load: (id) => (id === '\0node-http' ? "export const { createServer, request } = process.getBuiltinModule('node:http');" : undefined),
+  load: (id) =>
+    id === '\0node-http' ? "export const { Agent, createServer, request } = process.getBuiltinModule('node:http');" : undefined,
 };
 
 const NAMED = { keepNames: { function: true, class: true } };
@@ -88,6 +90,12 @@ async function build(stamp) {
     writeFileSync(join(DIST, fileName), `${asciiText(code)}\n//# sourceMappingURL=${fileName}.map\n`);
     writeFileSync(join(DIST, `${fileName}.map`), JSON.stringify({ version: 3, sources, names, mappings: asciiMappings(code, mappings) }));
   }
+  const packages = bundledPackages(
+    ROOT,
+    output.flatMap((part) => (part.type === 'chunk' ? part.moduleIds : [])),
+  );
+  writeFileSync(join(DIST, 'packages.json'), `${JSON.stringify(packages, null, 2)}\n`);
+  writeFileSync(join(DIST, 'sbom.cdx.json'), sbomText(ROOT, packages));
   removeOthers(new Set(chunks.flatMap(({ fileName }) => [fileName, `${fileName}.map`])));
   writeFileSync(STAMP, stamp);
   const bytes = output.reduce((sum, part) => sum + (part.type === 'chunk' ? part.code.length : 0), 0);
