@@ -4,9 +4,10 @@ import { request as requestHttps } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import type { DeliveryReceipt } from '../contract/cross-agent.ts';
 import { VERSION } from '../contract/version.ts';
+import { addressKind } from '../core/address-kind.ts';
 import type { DeliveryOutcome } from '../core/cross-agent.ts';
 import { AppError } from '../core/errors.ts';
-import { addressKind, mayCall, type Resolve, resolveAll } from './cross-agent-address.ts';
+import { mayCall, type Resolve, resolveAll } from './cross-agent-address.ts';
 import { cutText, oneLine } from './inject-text.ts';
 
 /** Largest answer of the other server; unit: bytes. */

@@ -8,6 +8,7 @@ import { untilAborted } from '../core/deadline.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { ToolContext } from '../core/tool.ts';
+import { createGuardedFetch } from './guarded-fetch.ts';
 import { LineTooLong } from './line-reader.ts';
 import { createProcessTransport } from './mcp-process.ts';
 
@@ -148,7 +149,7 @@ async function createTransport(config: McpServer, log: Logger): Promise<Transpor
   const { command, url } = config;
   if (command !== undefined) return createProcessTransport({ ...config, command }, log);
   const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
-  return new StreamableHTTPClientTransport(new URL(url!)) as Transport;
+  return new StreamableHTTPClientTransport(new URL(url!), { fetch: createGuardedFetch() }) as Transport;
 }
 
 /** An HTTP server keeps a session until it hears that it is over; a process hears it by its end. */

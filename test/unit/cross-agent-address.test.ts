@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { AgentYaml } from '../../src/contract/config.ts';
-import { addressKind, mayCall } from '../../src/daemon/cross-agent-address.ts';
+import { addressKind } from '../../src/core/address-kind.ts';
+import { mayCall } from '../../src/daemon/cross-agent-address.ts';
 
 test.each([
   ['93.184.216.34', 'public'],
