@@ -1,6 +1,8 @@
 /** Letters of one case; beyond ASCII as if each byte were a character. */
 const LOWER = Uint8Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte).toLowerCase().charCodeAt(0));
 const NEWLINE = 0x0a;
+/** Characters whose plain form is kept. */
+const FOLDED_MAX = 20_000;
 /** Stands in a view where the output goes on elsewhere; `squeeze` leaves none. */
 const GAP = 0x00;
 /** No dump has lines longer than this; unit: bytes. */
@@ -18,6 +20,8 @@ const CHARACTER_DUMP = /^([0-7]{7,16} )(.*)$/;
 export interface View {
   readonly bytes: Uint8Array;
   readonly places: Uint32Array;
+  /** Where each of them ends, when that is not the place itself: a character of several bytes may count as one letter. */
+  readonly ends?: Uint32Array;
   /** Beside what is found on a line the same may stand once more, in other characters. */
   readonly byLine: boolean;
 }
@@ -48,6 +52,67 @@ export function looseView(output: Uint8Array): View {
     length += 1;
   }
   return { bytes: bytes.subarray(0, length), places: places.subarray(0, length), byLine: false };
+}
+
+/** Shows nothing by itself, or only decorates the letter before it. */
+const DECORATION = /[\p{Default_Ignorable_Code_Point}\p{C}\p{M}\p{Z}\s]/gu;
+const folded = new Map<number, Uint8Array>();
+
+/** A character as everything is compared that looks the same: its plain letter in lower case, without marks; nothing for what shows nothing. */
+function foldCharacter(codePoint: number): Uint8Array {
+  let bytes = folded.get(codePoint);
+  if (!bytes && codePoint < 0x80) {
+    bytes = isBlank(codePoint) ? new Uint8Array(0) : Uint8Array.of(LOWER[codePoint]!);
+    folded.set(codePoint, bytes);
+  }
+  if (!bytes) {
+    const plain = String.fromCodePoint(codePoint).normalize('NFKD').replace(DECORATION, '').toLowerCase().replace(DECORATION, '');
+    bytes = Buffer.from(plain);
+    if (folded.size < FOLDED_MAX) folded.set(codePoint, bytes);
+  }
+  return bytes;
+}
+
+/** A needle in the form in which the folded view holds what is searched. */
+export function fold(text: string): Uint8Array {
+  const bytes = Buffer.from(text);
+  // ASCII alone, as all encoded forms are: the same, and quick.
+  if (bytes.length === text.length) return squeeze(bytes);
+  return Buffer.concat([...text.toWellFormed()].map((char) => foldCharacter(char.codePointAt(0)!)));
+}
+
+/** The output without marks, capitals and characters that show nothing; undefined when it is ASCII, which the other views cover. */
+export function foldedView(output: Uint8Array): View | undefined {
+  if (!output.some((byte) => byte >= 0x80)) return undefined;
+  const bytes: number[] = [];
+  const places: number[] = [];
+  const ends: number[] = [];
+  for (let at = 0; at < output.length; ) {
+    const { codePoint, length } = characterAt(output, at);
+    const letters = codePoint === undefined ? [output[at]!] : foldCharacter(codePoint);
+    for (const byte of letters) {
+      bytes.push(byte);
+      places.push(at);
+      ends.push(at + length - 1);
+    }
+    at += length;
+  }
+  return { bytes: Uint8Array.from(bytes), places: Uint32Array.from(places), ends: Uint32Array.from(ends), byLine: false };
+}
+
+/** One character of UTF-8; a byte that begins none stands for itself. */
+function characterAt(bytes: Uint8Array, at: number): { readonly codePoint: number | undefined; readonly length: number } {
+  const first = bytes[at]!;
+  if (first < 0x80) return { codePoint: first, length: 1 };
+  const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
+  if (length === 1 || first > 0xf4 || at + length > bytes.length) return { codePoint: undefined, length: 1 };
+  let codePoint = first & (0x7f >> length);
+  for (let next = 1; next < length; next += 1) {
+    const byte = bytes[at + next]!;
+    if ((byte & 0xc0) !== 0x80) return { codePoint: undefined, length: 1 };
+    codePoint = (codePoint << 6) | (byte & 0x3f);
+  }
+  return codePoint > 0x10ffff ? { codePoint: undefined, length: 1 } : { codePoint, length };
 }
 
 /** A needle in the form in which the loose view holds what is searched. */

@@ -1,5 +1,5 @@
 import { Search } from './redact-search.ts';
-import { dumpView, loosen, looseView, plainView, squeeze } from './redact-view.ts';
+import { dumpView, fold, foldedView, loosen, looseView, plainView, squeeze } from './redact-view.ts';
 
 /** What stands where a secret stood. @source spec/mcp-server, "secret_exec" */
 export const REDACTED_SECRET = '[REDACTED]';
@@ -35,7 +35,7 @@ export interface Redactor {
 /**
  * Finds the values as they are, in base64 (all three alignments, both alphabets), base32, hex (also of UTF-16), URL-encoded, JSON-escaped, HTML-escaped, as `\x63\x61`,
  * as hex with anything between its bytes (`63:61`, `0x63;0x61`), each of these backwards, and in what `xxd`, `hexdump -C`, `od -c` and `od -t x1` make of it.
- * Whitespace and case do not matter: `base64` and `fold` break lines, `echo $KEY` joins them.
+ * Zero-width characters, marks, capitals of any script and full-width letters do not matter. Whitespace and case do not matter: `base64` and `fold` break lines, `echo $KEY` joins them.
  * Not found is what a program turns into anything else, such as a compressed or encrypted form.
  */
 export function createRedactor(values: readonly string[]): Redactor {
@@ -58,12 +58,13 @@ export function createRedactor(values: readonly string[]): Redactor {
 function* redactStepwise(values: readonly string[], output: Buffer, isCut: boolean): Generator<number, string> {
   const [plain, loose] = [new Search(plainView(output)), new Search(looseView(output))];
   const dump = [dumpView(output)].filter((view) => view !== undefined).map((view) => new Search(view));
-  const searches = [plain, loose, ...dump];
-  const places = { exact: [plain, ...dump], loose: [loose], any: [loose, ...dump] };
+  const folded = [foldedView(output)].filter((view) => view !== undefined).map((view) => new Search(view));
+  const searches = [plain, loose, ...dump, ...folded];
+  const places = { exact: [plain, ...dump], loose: [loose], any: [loose, ...dump], folded };
   let done = 0;
   let made = 0;
-  for (const { needle, place } of output.length === 0 ? [] : needlesOf(values)) {
-    const bytesMin = place === 'exact' ? NEEDLE_BYTES_MIN : LOOSE_BYTES_MIN;
+  for (const { needle, place } of output.length === 0 ? [] : needlesOf(values, folded.length > 0)) {
+    const bytesMin = place === 'exact' || place === 'folded' ? NEEDLE_BYTES_MIN : LOOSE_BYTES_MIN;
     if (needle.length < bytesMin) continue;
     // To make it took a few steps as well.
     made += needle.length * MAKING_STEPS;
@@ -83,12 +84,12 @@ function* redactStepwise(values: readonly string[], output: Buffer, isCut: boole
 
 interface Needle {
   readonly needle: Uint8Array;
-  /** As it is; with anything between its letters and digits; or both, in the text and in dumps. */
-  readonly place: 'exact' | 'loose' | 'any';
+  /** As it is; with anything between its letters and digits; or both, in the text and in dumps; or without marks and capitals. */
+  readonly place: 'exact' | 'loose' | 'any' | 'folded';
 }
 
 /** One after the other: all forms of a long secret together would take much time and memory. */
-function* needlesOf(values: readonly string[]): Generator<Needle> {
+function* needlesOf(values: readonly string[], isFolded: boolean): Generator<Needle> {
   for (const text of new Set(values.flatMap(partsOf))) {
     const seen = new Set<string>();
     for (const form of formsOf(text)) {
@@ -99,6 +100,10 @@ function* needlesOf(values: readonly string[]): Generator<Needle> {
       // Both kinds of backwards: by character as `rev` does it, and by byte.
       yield exactly(Buffer.from(reversed(form)));
       if (bytes.length > form.length) yield exactly(bytes.reverse());
+      // What stands between letters and shows nothing, marks, full-width letters and capitals beyond ASCII.
+      if (!isFolded) continue;
+      yield { needle: fold(form), place: 'folded' };
+      yield { needle: fold(reversed(form)), place: 'folded' };
     }
     for (const form of looseForms(text)) {
       yield { needle: loosen(Buffer.from(form)), place: 'loose' };
@@ -205,9 +210,9 @@ interface Span {
 
 /** Where in the output to cut out what was found. */
 function spansOf(output: Buffer, search: Search, isCut: boolean): Span[] {
-  const { bytes, places, byLine } = search.view;
+  const { bytes, places, ends = places, byLine } = search.view;
   return search.found().map(({ from, to }) => {
-    const end = places[to - 1]! + 1;
+    const end = ends[to - 1]! + 1;
     // Whitespace that a cut leaves behind a secret is not worth telling apart from the secret.
     const isLast = isCut && to === bytes.length;
     return { from: places[from]!, to: isLast ? output.length : byLine ? endOfLine(output, end) : end };

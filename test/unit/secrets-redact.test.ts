@@ -62,6 +62,34 @@ describe('a secret is not readable in', () => {
   });
 });
 
+describe('a secret is not readable with', () => {
+  const within = (between: string, text = VALUE) => [...text].join(between);
+  const wide = [...VALUE].map((char) => (/[!-~]/.test(char) ? String.fromCodePoint(char.charCodeAt(0) + 0xfee0) : char)).join('');
+  test.each([
+    ['zero-width spaces', within('\u200b')],
+    ['zero-width joiners', within('\u200d')],
+    ['byte order marks', within('\ufeff')],
+    ['soft hyphens', within('\u00ad')],
+    ['tags', within('\u{e0041}')],
+    ['variation selectors', within('\ufe0f')],
+    ['bidirectional marks', within('\u202e')],
+    ['combining marks', within('\u0301')],
+    ['several marks', within('\u0301\u0327\u200b')],
+    ['capitals beyond ASCII', VALUE.toUpperCase()],
+    ['decomposed letters', VALUE.normalize('NFD')],
+    ['full-width letters', wide],
+    ['no-break spaces', within('\u00a0')],
+    ['hex with zero-width spaces', within('\u200b', Buffer.from(VALUE).toString('hex'))],
+  ])('%s in it', (_name, text) => {
+    expect(redact(`é before ${text} after é`)).toBe('é before [REDACTED] after é');
+  });
+
+  test('characters that a broken output holds', () => {
+    const output = Buffer.concat([Buffer.from([0xff, 0xc3, 0x28, 0xe2, 0x82]), Buffer.from(within('\u200b')), Buffer.from([0xf0, 0x9f])]);
+    expect(createRedactor([VALUE]).redact(output)).not.toMatch(/T.?r.?0/u);
+  });
+});
+
 test('what is no secret stays as it is, byte for byte', () => {
   const text = 'päck 日本 \t{"a": [1, 2]}\r\n'.repeat(500);
   expect(redact(text)).toBe(text);
