@@ -1,4 +1,3 @@
-import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { createDaemonClient } from './client/daemon-client.ts';
 import { createInProcessTransport } from './client/in-process.ts';
@@ -17,6 +16,7 @@ import type { Provider } from './core/provider.ts';
 import { readableStack } from './core/readable-stack.ts';
 import type { SignalLog } from './core/signal-log.ts';
 import type { Tool } from './core/tool.ts';
+import type { UsageLedger } from './core/usage.ts';
 import type { WorkflowRuns } from './core/workflow.ts';
 import { type Daemon, openDaemon } from './daemon/daemon.ts';
 import { followConfig } from './follow-config.ts';
@@ -28,8 +28,9 @@ import { createMcpRoute } from './mcp/server-route.ts';
 import { createModelRoutes } from './model-routes.ts';
 import { type OpenedAuth, openAuth } from './open-auth.ts';
 import { openRecorder, type RecordingOptions } from './open-recorder.ts';
-import { createEmbedder } from './providers/embedder.ts';
+import { serverOptions, warnOfOpen } from './open-servers.ts';
 import { createConfiguredProviders } from './providers/from-config.ts';
+import { createCountedEmbedder, meterProvider } from './providers/metered.ts';
 import type { ProviderRegistry } from './providers/registry.ts';
 import { landingPage } from './runtime/landing-page.ts';
 import { chooseModel } from './runtime/model-choice.ts';
@@ -38,6 +39,7 @@ import { openRuntime } from './runtime/runtime.ts';
 import { telemetryOptions } from './runtime/telemetry.ts';
 import { type OpenedSignalLog, openSignalLog } from './store/signal-log.ts';
 import { createJsonToolStore } from './store/tool-store.ts';
+import { openUsage } from './store/usage-store.ts';
 import { lockWorkspace } from './store/workspace-lock.ts';
 import { createMemoryTools } from './tools/memory-tools.ts';
 import { createSecretTools } from './tools/secret-tools.ts';
@@ -89,38 +91,31 @@ export async function start(settings: Settings, output: Logger | LeveledLogger, 
 }
 
 async function compose(settings: Settings, logger: RecordingLogger, opened: Closers, embedding: Embedding): Promise<Running> {
-  const { folder, host, loaded } = settings;
+  const { folder, runtimeHost, loaded } = settings;
   const startedAt = systemClock.now();
-  const identity = { pid: process.pid, version: VERSION, host, startedAt: isoTime(startedAt) };
+  const identity = identityOf(settings, startedAt);
   const lock = lockWorkspace(folder, { ...identity, port: null, runtimePort: null });
   opened.add(() => lock.release());
+  const usage = openUsage({ path: join(folder, 'data', 'usage.db'), clock: systemClock, log: logger });
+  opened.add(() => usage.close());
   // The log's thread starts while the daemon opens its own files.
   const opening = openSignalLog({ path: join(folder, 'data', 'signals.db'), synchronous: loaded.config.signals.sync });
   opened.add(async () => (await opening.catch(() => null))?.close());
   // Of both servers together: descriptors and memory are the process's.
   const shared = createSharedLimits();
   const composing =
-    settings.role === 'runtime' ? reachDaemon(settings, logger, opened) : composeDaemon(settings, logger, opened, { startedAt, shared });
+    settings.role === 'runtime'
+      ? reachDaemon(settings, logger, opened)
+      : composeDaemon(settings, logger, opened, { startedAt, shared, usage });
   // Both are waited for, so that what one of them has opened is closed when the other fails.
   await Promise.allSettled([opening, composing]);
   const [log, daemon] = [await opening, await composing];
-  const composed = await composeRuntime(settings, logger, opened, { log, daemon, startedAt, embedding });
+  const composed = await composeRuntime(settings, logger, opened, { log, daemon, startedAt, embedding, usage });
   const { runtime, providers, recorder, toolService } = composed;
   opened.add(() => toolService.close());
   daemon.connect(composed);
-  const runtimeServer = createHttpServer({
-    ...withOwners(serverOptions(settings, daemon.auth, logger, 'Signet runtime'), (kind, name) =>
-      kind === 'key' ? daemon.ownersOf(kind, name) : runtime.ownersOf(kind, name),
-    ),
-    operations: runtime.operations,
-    handlers: runtime.handlers,
-    streams: runtime.streams,
-    sockets: runtime.sockets,
-    rawRoutes: [landingPage(VERSION)],
-    portSetting: '--runtime-port or SIGNET_RUNTIME_PORT',
-    shared,
-  });
-  const address = await runtimeServer.listen(host, settings.runtimePort);
+  const runtimeServer = serveRuntime(settings, logger, { daemon, runtime, shared });
+  const address = await runtimeServer.listen(runtimeHost, settings.runtimePort);
   opened.add(() => runtimeServer.close());
   const outcome = { interrupted: 0 };
   opened.add(async () => {
@@ -131,6 +126,7 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
   daemon.startBackground(recorder?.mode === 'replay' ? undefined : providers);
   const port = settings.role === 'runtime' ? null : daemon.address.port;
   const fenced = lock.announce({ ...identity, port, runtimePort: address.port });
+  warnOfOpen(settings, { daemon: daemon.address, runtime: address }, logger);
   const resumed = runtime.resume();
   resumed.catch((error: unknown) => logger.error({ err: error }, 'sessions of the last run could not be brought back'));
   return {
@@ -147,6 +143,35 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
       return outcome;
     },
   };
+}
+
+/** Not bound yet. */
+function serveRuntime(settings: Settings, log: RecordingLogger, { daemon, runtime, shared }: RuntimeParts) {
+  return createHttpServer({
+    ...withOwners(serverOptions(settings, { host: settings.runtimeHost, auth: daemon.auth, log, title: 'Signet runtime' }), (kind, name) =>
+      kind === 'key' ? daemon.ownersOf(kind, name) : runtime.ownersOf(kind, name),
+    ),
+    operations: runtime.operations,
+    handlers: runtime.handlers,
+    streams: runtime.streams,
+    sockets: runtime.sockets,
+    rawRoutes: [landingPage(VERSION)],
+    portSetting: '--runtime-port or SIGNET_RUNTIME_PORT',
+    shared,
+  });
+}
+
+interface RuntimeParts {
+  readonly daemon: DaemonSide;
+  readonly runtime: ComposedRuntime['runtime'];
+  readonly shared: SharedLimits;
+}
+
+/** What a reader of the workspace learns of this process before its ports are bound. */
+function identityOf({ host, runtimeHost, tls }: Settings, startedAt: number) {
+  const certificate = tls && { cert: tls.cert, ...(tls.name === undefined ? {} : { name: tls.name }) };
+  const addresses = { host, runtimeHost, ...(certificate ? { tls: certificate } : {}) };
+  return { pid: process.pid, version: VERSION, ...addresses, startedAt: isoTime(startedAt) };
 }
 
 type ComposedRuntime = Awaited<ReturnType<typeof composeRuntime>>;
@@ -232,13 +257,6 @@ function describeProvider(providers: ProviderRegistry): Running['provider'] {
   return { id: provider.id, model, offlineDemo: provider.kind === 'demo', origin };
 }
 
-function serverOptions({ loaded, host }: Settings, auth: OpenedAuth, log: Logger, title: string) {
-  const { allowedHosts, allowedOrigins: origins } = loaded.config.daemon;
-  // The address it is bound to is no name that somebody else's could turn into.
-  const hosts = isIP(host) ? [...allowedHosts, host.includes(':') ? `[${host}]` : host] : allowedHosts;
-  return { security: { hosts, origins, ...auth.security }, title, version: VERSION, log };
-}
-
 function withOwners<T extends { readonly security: SecurityOptions }>(options: T, ownersOf: OwnersOf): T {
   return { ...options, security: { ...options.security, ownersOf } };
 }
@@ -247,7 +265,7 @@ async function composeDaemon(
   settings: Settings,
   logger: RecordingLogger,
   opened: Closers,
-  { startedAt: startedAtMs, shared }: { readonly startedAt: number; readonly shared: SharedLimits },
+  { startedAt: startedAtMs, shared, usage }: { readonly startedAt: number; readonly shared: SharedLimits; readonly usage: UsageLedger },
 ): Promise<DaemonSide> {
   const { folder, host, loaded } = settings;
   const auth = await openAuth(settings);
@@ -256,7 +274,8 @@ async function composeDaemon(
   const info = { version: VERSION, host, startedAtMs, port: settings.port, shuttingDown: false };
   let providers: ProviderRegistry | undefined;
   const daemon = openDaemon({
-    embedder: createEmbedder(embeddingOf(loaded.config), settings.env),
+    embedder: createCountedEmbedder(embeddingOf(loaded.config), settings.env, usage),
+    usage,
     env: settings.env,
     auth: { mode: settings.authMode, tokens: auth.tokens },
     modelFor: createModelRoutes(loaded.config.runtime, () => providers),
@@ -275,7 +294,7 @@ async function composeDaemon(
   const ownersOf: OwnersOf = async (kind, name) => (kind === 'key' ? daemon.ownersOfKey(name) : []);
   const call = createInProcessTransport(daemonOperations, daemon.handlers, { log: logger, ownersOf });
   const server = createHttpServer({
-    ...withOwners(serverOptions(settings, auth, logger, 'Signet daemon'), ownersOf),
+    ...withOwners(serverOptions(settings, { host, auth, log: logger, title: 'Signet daemon' }), ownersOf),
     operations: daemonOperations,
     handlers: daemon.handlers,
     streams: daemon.streams,
@@ -304,11 +323,19 @@ async function composeDaemon(
   };
 }
 
+interface ComposedWith {
+  readonly log: OpenedSignalLog;
+  readonly daemon: DaemonSide;
+  readonly startedAt: number;
+  readonly embedding: Embedding;
+  readonly usage: UsageLedger;
+}
+
 async function composeRuntime(
   settings: Settings,
   logger: Logger,
   opened: Closers,
-  { log, daemon, startedAt, embedding }: { log: OpenedSignalLog; daemon: DaemonSide; startedAt: number; embedding: Embedding },
+  { log, daemon, startedAt, embedding, usage }: ComposedWith,
 ) {
   const { client } = daemon;
   const { folder, env, loaded } = settings;
@@ -316,8 +343,12 @@ async function composeRuntime(
   const config = { ...(await daemon.readRuntimeConfig()) };
   // The daemon's answer holds no keys, so that it can be shown; they come from the file and the environment of this process.
   const { providers: keyed, mcpServers } = loaded.config.runtime;
-  const providers = createConfiguredProviders({ ...config, providers: { ...config.providers, ...keyed } }, env, (fields, message) =>
-    logger.warn(fields, message),
+  const meter = { ledger: usage, providers: { ...config.providers, ...keyed } };
+  const providers = createConfiguredProviders(
+    { ...config, providers: meter.providers },
+    env,
+    (fields, message) => logger.warn(fields, message),
+    (provider) => meterProvider(provider, meter),
   );
   requireProviders(providers, config);
   for (const provider of embedding.providers ?? []) {
@@ -345,6 +376,7 @@ async function composeRuntime(
     tools,
     toolService,
     config,
+    usage,
     retention: loaded.config.signals.retention,
     telemetry: telemetryOptions(env, loaded.config.telemetry, VERSION),
     clock: createSteadyClock(systemClock, () => performance.now(), await newestTime(log)),
@@ -381,9 +413,10 @@ function contextTokensOf({ agents, runtime }: AgentYaml, providers: ProviderRegi
 }
 
 /** A name that leads nowhere should be told now, not when a provider fails at night. @throws AppError `config_invalid` */
-function requireProviders(providers: ProviderRegistry, { fallback, routing }: RuntimeConfig): void {
+function requireProviders(providers: ProviderRegistry, { fallback, routing, background }: RuntimeConfig): void {
   const named = [
     ...fallback.map((choice, index) => ({ place: `runtime.fallback[${index}].provider`, choice })),
+    { place: 'runtime.background.provider', choice: background },
     ...Object.entries(routing).map(([name, choice]) => ({ place: `runtime.routing.${name}.provider`, choice: choice ?? {} })),
   ];
   const known = providers.list().map((entry) => entry.id);

@@ -2,6 +2,7 @@ import { homedir } from 'node:os';
 import { resolve } from 'node:path';
 import { AuthMode } from './contract/auth-config.ts';
 import type { AgentYaml } from './contract/config.ts';
+import { isLoopbackName } from './contract/loopback.ts';
 import { type RecordingConfig, RecordingMode } from './contract/recording.ts';
 import { AppError } from './core/errors.ts';
 import { type LoadedAgentYaml, readAgentYaml } from './daemon/agent-yaml.ts';
@@ -24,7 +25,12 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface Settings {
   /** Absolute path of the workspace. */
   readonly folder: string;
+  /** Of the daemon. */
   readonly host: string;
+  /** Of the runtime: loopback unless a key of its own says otherwise. */
+  readonly runtimeHost: string;
+  /** Both servers speak HTTPS with it; null for plain HTTP. Paths are absolute. */
+  readonly tls: { readonly cert: string; readonly key: string; readonly name?: string } | null;
   readonly port: number;
   readonly runtimePort: number;
   readonly role: Role;
@@ -46,6 +52,8 @@ export function resolveSettings(env: Environment): Settings {
   return {
     folder,
     host: loopbackName(set(env.SIGNET_HOST) ?? daemon.host ?? HOST),
+    runtimeHost: runtimeHost(set(env.SIGNET_RUNTIME_HOST) ?? runtime.host, set(env.SIGNET_HOST) ?? daemon.host),
+    tls: tlsFiles(folder, loaded.config),
     port: port('SIGNET_PORT', env.SIGNET_PORT) ?? daemon.port ?? DAEMON_PORT,
     runtimePort: port('SIGNET_RUNTIME_PORT', env.SIGNET_RUNTIME_PORT) ?? runtime.port ?? RUNTIME_PORT,
     role: role(env.SIGNET_ROLE),
@@ -56,6 +64,18 @@ export function resolveSettings(env: Environment): Settings {
     loaded,
     env,
   };
+}
+
+/** The runtime runs tools and spends money, so an address for the daemon does not open it too. @source docs/decisions/0015-the-runtime-stays-on-loopback.md */
+function runtimeHost(own: string | undefined, daemon: string | undefined): string {
+  if (own !== undefined) return loopbackName(own);
+  return daemon !== undefined && isLoopbackName(daemon) ? loopbackName(daemon) : HOST;
+}
+
+function tlsFiles(folder: string, { server: { tls } }: AgentYaml): Settings['tls'] {
+  if (!tls) return null;
+  const { name } = tls;
+  return { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key), ...(name === undefined ? {} : { name }) };
 }
 
 /** `localhost` may mean ::1 or 127.0.0.1; clients are told one address, so one is taken. */

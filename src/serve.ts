@@ -1,9 +1,10 @@
 import { setFlagsFromString } from 'node:v8';
 import { start } from './compose.ts';
-import { type Environment, resolveSettings } from './config.ts';
+import { type Environment, resolveSettings, type Settings } from './config.ts';
 import { AppError } from './core/errors.ts';
 import type { LeveledLogger } from './core/logger.ts';
 import { createLogger } from './log.ts';
+import { openServers } from './open-servers.ts';
 import { collectWhenQuiet } from './quiet-collector.ts';
 import { surviveFaults } from './uncaught-faults.ts';
 
@@ -37,7 +38,7 @@ export async function serve(env: Environment, print: (text: string) => void): Pr
   surviveFaults(logger, (text) => stop.resolve({ text, fault: new AppError('internal', { detail: text }) }));
   const running = await start(settings, logger);
   const stopCollecting = collectWhenQuiet(logger);
-  print(banner(running));
+  print(banner(running, settings));
   process.send?.('ready');
   running.resumed.then((count) => count > 0 && logger.info({ sessions: count }, 'sessions go on where the last run left them'));
   running.fenced.then((error) => endFenced(logger, error));
@@ -84,7 +85,11 @@ function endFenced(logger: LeveledLogger, error: AppError): never {
   process.exit(EXIT_FENCED);
 }
 
-function banner({ daemon, runtime, provider, folder }: Awaited<ReturnType<typeof start>>): string {
+function banner(running: Awaited<ReturnType<typeof start>>, { tls, authMode, role }: Settings): string {
+  const { daemon, runtime, provider, folder } = running;
+  // A daemon elsewhere is not ours.
+  const open = role === 'runtime' ? openServers({ daemon: runtime, runtime }).slice(1) : openServers(running);
+  const safety = tls ? 'with TLS' : 'IN CLEAR: set server.tls, or put a TLS proxy in front';
   const answers = provider.offlineDemo
     ? `${provider.id} (offline, no API key is set: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or runtime.providers in agent.yaml)`
     : `${provider.id}, model ${provider.model} (from ${provider.origin})`;
@@ -94,6 +99,7 @@ function banner({ daemon, runtime, provider, folder }: Awaited<ReturnType<typeof
     `  daemon    ${daemon.url}   memory, hooks`,
     `  provider  ${answers}`,
     `  data      ${folder}`,
+    ...open.map((server) => `  OPEN      other machines reach the ${server}, auth.mode ${authMode}, ${safety}`),
     '',
   ].join('\n');
 }

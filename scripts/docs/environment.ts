@@ -1,7 +1,13 @@
 /** Environment variables the program reads. A test compares this list with the sources, both ways. */
 export const ENVIRONMENT: readonly { readonly name: string; readonly value: string; readonly meaning: string }[] = [
   { name: 'SIGNET_PATH', value: '`~/.agents`', meaning: 'The workspace: the folder with agent.yaml, the identity files and all data' },
-  { name: 'SIGNET_HOST', value: '`127.0.0.1`', meaning: 'Address both servers bind to, and clients call' },
+  { name: 'SIGNET_HOST', value: '`127.0.0.1`', meaning: 'Address the daemon binds to, and clients call' },
+  {
+    name: 'SIGNET_RUNTIME_HOST',
+    value: 'loopback',
+    meaning: 'Address the runtime binds to; `SIGNET_HOST` does not open it to other machines',
+  },
+  { name: 'SIGNET_ALLOW_INSECURE', value: '', meaning: '`1`: clients send tokens over plain HTTP to other machines too' },
   { name: 'SIGNET_PORT', value: '`3850`', meaning: 'Port of the daemon; 0 takes any free one' },
   { name: 'SIGNET_RUNTIME_PORT', value: '`7700`', meaning: 'Port of the runtime; 0 takes any free one' },
   {

@@ -3,7 +3,7 @@ import { serverUrl } from '../client/adapter.ts';
 import { createDaemonClient } from '../client/daemon-client.ts';
 import type { DaemonClient } from '../core/operation-call.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
-import { findDaemon, tokenFor, workspaceFolder } from './workspace.ts';
+import { daemonUrlOfInfo, findDaemon, tokenFor, trustOwn, workspaceFolder } from './workspace.ts';
 
 const DEFAULT_DAEMON_PORT = '3850';
 
@@ -32,13 +32,15 @@ export function requireDaemonApi(context: CliContext, flags: DaemonFlags): Daemo
 export function daemonAt(context: CliContext, baseUrl: string, path?: string): DaemonClient {
   const headers = { 'x-signet-actor': 'signet-cli', 'x-signet-actor-type': 'operator' };
   const token = tokenFor(context, baseUrl, path);
+  trustOwn(context, baseUrl, path);
   return createDaemonClient({ baseUrl, headers, ...(token === undefined ? {} : { token }) });
 }
 
 function daemonUrl(context: CliContext, flags: DaemonFlags): string {
   const folder = workspaceFolder(context, flags.path);
   const daemon = findDaemon(folder);
-  if (daemon?.port) return serverUrl(daemon.host, daemon.port);
+  const url = daemon && daemonUrlOfInfo(daemon);
+  if (url) return url;
   // A folder that was named has no daemon: the one on the default port belongs to another.
   if (flags.path || context.env.SIGNET_PATH) throw new CliExit(EXIT.failure, `no daemon runs on ${folder}; start it with: signet start`);
   return serverUrl('127.0.0.1', context.env.SIGNET_PORT || DEFAULT_DAEMON_PORT);

@@ -82,7 +82,8 @@ function addStartOptions(command: Command): Command {
   const port = (text: string) => String(wholeNumberArgument(0, PORT_MAX)(text));
   return command
     .option('--path <folder>', 'data folder (SIGNET_PATH; default ~/.agents)')
-    .option('--host <address>', 'address both servers bind to (SIGNET_HOST; default 127.0.0.1)')
+    .option('--host <address>', 'address the daemon binds to (SIGNET_HOST; default 127.0.0.1)')
+    .option('--runtime-host <address>', 'address the runtime binds to (SIGNET_RUNTIME_HOST; default loopback)')
     .option('--port <number>', 'port of the daemon, 0 for any free one (SIGNET_PORT; default 3850)', port)
     .option('--runtime-port <number>', 'port of the runtime, 0 for any free one (SIGNET_RUNTIME_PORT; default 7700)', port)
     .addOption(

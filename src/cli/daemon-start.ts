@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, fstatSync, openSync, renameSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { serverUrl } from '../client/adapter.ts';
 import type { RuntimeClient } from '../client/runtime-client.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import { type DaemonInfo, makeFolder } from '../store/workspace-lock.ts';
@@ -11,7 +10,7 @@ import { formatLogLine, readTail } from './daemon-logs.ts';
 import { formatProvider } from './daemon-status.ts';
 import { createStyle, type Environment } from './terminal.ts';
 import { plainText } from './terminal-text.ts';
-import { clientAt, findDaemon, outputFile, workspaceFolder } from './workspace.ts';
+import { clientAt, daemonUrlOfInfo, findDaemon, outputFile, runtimeUrlOf, workspaceFolder } from './workspace.ts';
 
 /** How long a daemon may take from its start until it answers, in ms; a cold disk and a migration are slow. */
 const START_TIMEOUT_MS = 30_000;
@@ -28,6 +27,7 @@ const FAILURE_LINES = 15;
 export interface StartFlags {
   readonly path?: string;
   readonly host?: string;
+  readonly runtimeHost?: string;
   readonly port?: string;
   readonly runtimePort?: string;
   readonly role?: string;
@@ -48,11 +48,12 @@ export interface RunningDaemon {
 
 /** The environment with the flags in it, so that the daemon has one place to read. */
 export function startEnvironment(context: CliContext, flags: StartFlags): Environment {
-  const { host, port, runtimePort, role, daemonUrl, provider, model, logLevel, record, replay } = flags;
+  const { host, runtimeHost, port, runtimePort, role, daemonUrl, provider, model, logLevel, record, replay } = flags;
   const recording = record ?? replay;
   const variables = {
     SIGNET_PATH: workspaceFolder(context, flags.path),
     SIGNET_HOST: host,
+    SIGNET_RUNTIME_HOST: runtimeHost,
     SIGNET_PORT: port,
     SIGNET_RUNTIME_PORT: runtimePort,
     SIGNET_ROLE: role,
@@ -130,8 +131,9 @@ async function waitUntilUp(
   let ended = false;
   while (!ended && performance.now() < deadline) {
     const daemon = findDaemon(folder);
-    if (daemon?.pid === pid && daemon.runtimePort) {
-      const client = clientAt(context, serverUrl(daemon.host, daemon.runtimePort), folder);
+    const url = daemon?.pid === pid && runtimeUrlOf(daemon);
+    if (daemon && url) {
+      const client = clientAt(context, url, folder);
       if (await answers(client)) return { daemon, client };
     }
     ended = child ? child.exitCode !== null || child.signalCode !== null || !child.pid : !daemon;
@@ -161,7 +163,7 @@ export async function describeRunning(context: CliContext, running: RunningDaemo
   const lines = [
     `${style.green('●')} Signet ${daemon.version} ${running.already ? 'is running already' : 'is running'}, pid ${daemon.pid}`,
     `  runtime   ${client.baseUrl}${style.dim('  sessions, streams, tools')}`,
-    `  daemon    ${daemon.port === null ? (info?.daemonUrl ?? 'elsewhere') : serverUrl(daemon.host, daemon.port)}${style.dim('  memory, hooks')}`,
+    `  daemon    ${daemonUrlOfInfo(daemon) ?? info?.daemonUrl ?? 'elsewhere'}${style.dim('  memory, hooks')}`,
     ...(info ? [`  provider  ${plainText(formatProvider(info.provider))}`] : []),
     `  data      ${folder}`,
   ];

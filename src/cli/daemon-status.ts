@@ -1,12 +1,13 @@
-import { serverUrl } from '../client/adapter.ts';
 import { daemonOperations } from '../contract/daemon.ts';
+import type { BackgroundBudget } from '../contract/usage.ts';
 import { isAppError } from '../core/errors.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
 import { daemonAt } from './daemon-api.ts';
 import { identityByCommand } from './daemon-stop.ts';
 import { createStyle, formatDuration, type Style } from './terminal.ts';
 import { plainText, safeJson } from './terminal-text.ts';
-import { type AddressFlags, clientAt, findDaemon, findRuntime, workspaceFolder } from './workspace.ts';
+import { budgetLine } from './usage-command.ts';
+import { type AddressFlags, clientAt, daemonUrlOfInfo, findDaemon, findRuntime, workspaceFolder } from './workspace.ts';
 
 /** Deadline of each question, in ms: a status that hangs is no status. */
 const STATUS_TIMEOUT_MS = 3_000;
@@ -34,6 +35,8 @@ export interface Status {
   readonly sessions: { readonly alive: number; readonly byState: Readonly<Record<string, number>> } | null;
   /** What is wrong with agent.yaml as it stands; null when the daemon does not say. */
   readonly configProblems: readonly string[] | null;
+  /** The daily budget of background jobs; null when the daemon does not say. */
+  readonly background: BackgroundBudget | null;
   readonly problem: string | null;
 }
 
@@ -45,7 +48,7 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
   const known = {
     workspace,
     runtimeUrl: address?.url ?? null,
-    daemonUrl: daemon?.port ? serverUrl(daemon.host, daemon.port) : null,
+    daemonUrl: daemon && daemonUrlOfInfo(daemon),
     pid: daemon?.pid ?? null,
     version: daemon?.version ?? null,
   };
@@ -60,6 +63,7 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
     provider: null,
     sessions: null,
     configProblems: null,
+    background: null,
   };
   if (!address) return { ...nothing, problem: null };
   const client = clientAt(context, address.url, flags.path);
@@ -79,7 +83,7 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
       daemonReachable: health.daemon.reachable,
       provider: info.provider,
       sessions: health.sessions,
-      configProblems: await readConfigProblems(context, { url: info.daemonUrl, pid: health.pid, path: flags.path }),
+      ...(await readDaemon(context, { url: info.daemonUrl, pid: health.pid, path: flags.path })),
       problem: null,
     };
   } catch (error) {
@@ -95,14 +99,15 @@ interface DaemonPlace {
   readonly path: string | undefined;
 }
 
-async function readConfigProblems(context: CliContext, { url, pid, path }: DaemonPlace): Promise<string[] | null> {
+async function readDaemon(context: CliContext, { url, pid, path }: DaemonPlace): Promise<Pick<Status, 'configProblems' | 'background'>> {
+  const nothing = { configProblems: null, background: null };
   try {
     const daemon = daemonAt(context, url, path);
     const status = await daemon.call(daemonOperations.daemonStatus, {}, { timeoutMs: STATUS_TIMEOUT_MS });
-    return status.pid === pid ? status.config.problems : null;
+    return status.pid === pid ? { configProblems: status.config.problems, background: status.background ?? null } : nothing;
   } catch (error) {
     if (!isAppError(error)) throw error;
-    return null;
+    return nothing;
   }
 }
 
@@ -132,6 +137,7 @@ export function formatStatus(status: Status, style: Style): string {
     `  provider  ${status.provider ? plainText(formatProvider(status.provider)) : 'unknown'}`,
     `  sessions  ${formatSessionCounts(status.sessions)}`,
     `  data      ${plainText(status.workspace)}`,
+    ...(status.background?.met ? [`  ${style.yellow(budgetLine(status.background))}`] : []),
     ...configLines(status.configProblems ?? [], style),
   ].join('\n')}\n`;
 }

@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { serverUrl } from '../client/adapter.ts';
 import type { DaemonInfo } from '../store/workspace-lock.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
 import { formatDuration } from './terminal.ts';
-import { clientAt, findDaemon, isAlive, workspaceFolder } from './workspace.ts';
+import { clientAt, findDaemon, isAlive, runtimeUrlOf, workspaceFolder } from './workspace.ts';
 
 /** Drain time of a daemon that does not tell its own, in ms; the longest a workspace may configure is 120 s. */
 const DRAIN_TIMEOUT_MS = 10_000;
@@ -62,8 +61,9 @@ type Identity = 'ours' | 'foreign' | 'unknown';
 
 /** The process is ours for certain when it answers on its port with its own pid: after a crash the number may belong to another program. */
 async function recognise(context: CliContext, daemon: DaemonInfo, folder: string): Promise<Recognised> {
-  if (daemon.runtimePort === null) return { identity: identityByCommand(daemon.pid), answered: false, drainMs: DRAIN_TIMEOUT_MS };
-  const client = clientAt(context, serverUrl(daemon.host, daemon.runtimePort), folder);
+  const url = runtimeUrlOf(daemon);
+  if (url === null) return { identity: identityByCommand(daemon.pid), answered: false, drainMs: DRAIN_TIMEOUT_MS };
+  const client = clientAt(context, url, folder);
   const [health, info] = await Promise.all([
     client.health({ timeoutMs: PROBE_TIMEOUT_MS }).catch(() => undefined), // No answer: the command line decides.
     client.info({ timeoutMs: PROBE_TIMEOUT_MS }).catch(() => undefined),

@@ -1,4 +1,4 @@
-import { daemonUrlOf, serverUrl } from '../client/adapter.ts';
+import { daemonUrlOf } from '../client/adapter.ts';
 import { createHttpTransport } from '../client/http-transport.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
@@ -7,13 +7,14 @@ import { readableStack } from '../core/readable-stack.ts';
 import { serveStdio } from '../mcp/stdio.ts';
 import type { CliContext } from './context.ts';
 import type { DaemonFlags } from './daemon-api.ts';
-import { findDaemon, tokenFor, workspaceFolder } from './workspace.ts';
+import { daemonUrlOfInfo, findDaemon, tokenFor, trustOwn, workspaceFolder } from './workspace.ts';
 
 /** Speak MCP until the input ends. That no daemon runs is told by the tools: it may be started, or move to another port, at any time. */
 export async function serveMcp(context: CliContext, flags: DaemonFlags): Promise<void> {
   const { env, stdin, stdout } = context;
   const call: Call = async (operation, input, options) => {
     const baseUrl = daemonAddress(context, flags);
+    trustOwn(context, baseUrl, flags.path);
     return createHttpTransport({ baseUrl, token: tokenFor(context, baseUrl, flags.path) })(operation, input, options);
   };
   const caller = {
@@ -39,7 +40,8 @@ function daemonAddress(context: CliContext, flags: DaemonFlags): string {
   if (isGiven && !flags.path) return daemonUrlOf(env);
   const folder = workspaceFolder(context, flags.path);
   const daemon = findDaemon(folder);
-  if (daemon?.port) return serverUrl(daemon.host, daemon.port);
+  const url = daemon && daemonUrlOfInfo(daemon);
+  if (url) return url;
   if (flags.path || env.SIGNET_PATH) throw new AppError('daemon_unreachable', { detail: `no daemon runs on ${folder}.` });
   return daemonUrlOf({});
 }

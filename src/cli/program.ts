@@ -18,6 +18,7 @@ import { addSecretCommands } from './secret-commands.ts';
 import { addSessionCommands } from './session-commands.ts';
 import { addTokenCommands } from './token-commands.ts';
 import { addTraceCommand } from './trace-command.ts';
+import { addUsageCommand } from './usage-command.ts';
 import { addWorkflowCommands } from './workflow-commands.ts';
 
 const EXAMPLES = `
@@ -70,6 +71,7 @@ export function createProgram(context: CliContext): Command {
   addExportCommand(program, context);
   addImportCommand(program, context);
   addLogCommand(program, context);
+  addUsageCommand(program, context);
   addCompletionCommand(program, context);
   completeHelp(program);
   return program;

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { serverUrl } from '../client/adapter.ts';
 import { createRuntimeClient, type RuntimeClient } from '../client/runtime-client.ts';
 import { readLocalToken } from '../store/local-token.ts';
@@ -42,9 +43,32 @@ export function findRuntime(context: CliContext, flags: AddressFlags): RuntimeAd
   const given = flags.url || context.env.SIGNET_RUNTIME_URL;
   if (given) return { url: given, given: true };
   const daemon = findDaemon(workspaceFolder(context, flags.path));
-  if (daemon?.runtimePort) return { url: serverUrl(daemon.host, daemon.runtimePort), given: false };
+  const url = daemon && runtimeUrlOf(daemon);
+  if (url) return { url, given: false };
   if (flags.path || context.env.SIGNET_PATH) return null;
   return { url: serverUrl('127.0.0.1', context.env.SIGNET_RUNTIME_PORT || DEFAULT_RUNTIME_PORT), given: false };
+}
+
+/** Where the runtime of a daemon answers; null while its port is not bound. */
+export function runtimeUrlOf({ host, runtimeHost = host, runtimePort, tls }: DaemonInfo): string | null {
+  return runtimePort ? serverUrl(tls?.name ?? runtimeHost, runtimePort, tls ? 'https' : 'http') : null;
+}
+
+/** Where the daemon itself answers; null while its port is not bound, or when it is elsewhere. */
+export function daemonUrlOfInfo({ host, port, tls }: DaemonInfo): string | null {
+  return port ? serverUrl(tls?.name ?? host, port, tls ? 'https' : 'http') : null;
+}
+
+/** The certificate of the daemon that runs on the data folder is trusted, also one that no authority has signed. */
+export function trustOwn(context: CliContext, url: string, path?: string): void {
+  if (!url.startsWith('https:')) return;
+  const daemon = findDaemon(workspaceFolder(context, path));
+  if (!daemon?.tls || ![daemonUrlOfInfo(daemon), runtimeUrlOf(daemon)].includes(url.replace(/\/+$/, ''))) return;
+  try {
+    setDefaultCACertificates([...getCACertificates('default'), readFileSync(daemon.tls.cert, 'utf8')]);
+  } catch {
+    /* The file is for others to read, or gone: the call itself says that the certificate is not trusted. */
+  }
 }
 
 /** SIGNET_TOKEN, else the token of the daemon that runs on the data folder; that one goes to no other address. */
@@ -52,12 +76,13 @@ export function tokenFor(context: CliContext, url: string, path?: string): strin
   if (context.env.SIGNET_TOKEN) return context.env.SIGNET_TOKEN;
   const folder = workspaceFolder(context, path);
   const daemon = findDaemon(folder);
-  const own = [daemon?.port, daemon?.runtimePort].map((port) => (daemon && port ? serverUrl(daemon.host, port) : null));
-  return own.includes(url.replace(/\/+$/, '')) ? readLocalToken(folder) : undefined;
+  if (!daemon || ![daemonUrlOfInfo(daemon), runtimeUrlOf(daemon)].includes(url.replace(/\/+$/, ''))) return undefined;
+  return readLocalToken(folder);
 }
 
 export function clientAt(context: CliContext, url: string, path?: string): RuntimeClient {
   if (!/^https?:\/\//.test(url)) throw new CliExit(EXIT.usage, `the runtime's address must begin with http:// or https://, not ${url}`);
+  trustOwn(context, url, path);
   return createRuntimeClient({ baseUrl: url, token: tokenFor(context, url, path), actor: 'signet-cli' });
 }
 

@@ -92,7 +92,7 @@ export function daemonUrlOf(env: Readonly<Record<string, string | undefined>>): 
 }
 
 /** The address to call a server that was told to bind to `host`: "all interfaces" is no address to call, and IPv6 wants brackets. */
-export function serverUrl(host: string, port: number | string): string {
-  if (host === '0.0.0.0' || host === '::') return `http://${DEFAULT_HOST}:${port}`;
-  return `http://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${port}`;
+export function serverUrl(host: string, port: number | string, scheme: 'http' | 'https' = 'http'): string {
+  if (host === '0.0.0.0' || host === '::') return `${scheme}://${DEFAULT_HOST}:${port}`;
+  return `${scheme}://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${port}`;
 }

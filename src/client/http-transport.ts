@@ -4,6 +4,7 @@ import { createDeadline } from '../core/deadline.ts';
 import { AppError } from '../core/errors.ts';
 import { limitHeaders } from '../core/limit-headers.ts';
 import type { Call, CallOptions } from '../core/operation-call.ts';
+import { requireSafeToken } from './clear-token.ts';
 
 /** Deadline of a call that names none; unit: milliseconds. */
 export const CALL_TIMEOUT_MS = 30_000;
@@ -12,6 +13,8 @@ export interface HttpTransportOptions {
   /** `http://127.0.0.1:3850`, a path prefix is kept. */
   readonly baseUrl: string;
   readonly token?: string;
+  /** Send the token over plain HTTP to another machine too. */
+  readonly allowInsecure?: boolean;
   /** Sent with every call; those of a call win. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Default CALL_TIMEOUT_MS. */
@@ -28,6 +31,7 @@ export interface HttpTransportOptions {
 export function createHttpTransport(options: HttpTransportOptions): Call {
   const send = options.fetch ?? fetch;
   return async <Op extends Operation>(operation: Op, input: InputOf<Op>, call: CallOptions = {}) => {
+    requireSafeToken(options);
     const request = buildRequest(operation, (input ?? {}) as Record<string, unknown>, options, call);
     const deadline = createDeadline(operation.id, call.timeoutMs ?? options.timeoutMs ?? CALL_TIMEOUT_MS, call.signal);
     try {

@@ -30,6 +30,8 @@ export interface RuntimeClientOptions {
   readonly baseUrl: string;
   /** Sent as `Authorization: Bearer`. */
   readonly token?: string;
+  /** Send the token over plain HTTP to another machine too; SIGNET_ALLOW_INSECURE=1 says the same. */
+  readonly allowInsecure?: boolean;
   /** Who asks, recorded beside what it causes; default `sdk`. */
   readonly actor?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -56,8 +58,8 @@ export type RuntimeClient = ReturnType<typeof createRuntimeClient>;
 export function createRuntimeClient(options: RuntimeClientOptions) {
   const baseUrl = options.baseUrl.replace(/\/+$/, '');
   const headers = { 'x-signet-actor': options.actor ?? 'sdk', ...options.headers };
-  const call = createHttpTransport({ baseUrl, token: options.token, headers, timeoutMs: options.timeoutMs, fetch: options.fetch });
-  const connection = { baseUrl, token: options.token, headers, fetch: options.fetch };
+  const connection = { baseUrl, token: options.token, allowInsecure: options.allowInsecure, headers, fetch: options.fetch };
+  const call = createHttpTransport({ ...connection, timeoutMs: options.timeoutMs });
   return {
     baseUrl,
     /** Any operation of the contract, for what has no method here. */

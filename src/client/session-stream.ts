@@ -3,6 +3,7 @@ import { sessionOperations } from '../contract/session-operations.ts';
 import type { SignalSource } from '../contract/signal.ts';
 import { workflowOperations } from '../contract/workflow-operations.ts';
 import { AppError } from '../core/errors.ts';
+import { requireSafeToken } from './clear-token.ts';
 import { readSse } from './sse-reader.ts';
 
 /** The only event whose text is lifted to the top: printing `content` of every event prints each answer once. */
@@ -43,6 +44,7 @@ export interface StreamOptions {
 export interface StreamConnection {
   readonly baseUrl: string;
   readonly token?: string;
+  readonly allowInsecure?: boolean;
   readonly headers: Readonly<Record<string, string>>;
   readonly fetch?: typeof fetch;
 }
@@ -71,6 +73,7 @@ async function* streamEvents(
   const url = new URL(connection.baseUrl + path.replace(':id', encodeURIComponent(id)));
   if (options.events !== undefined) url.searchParams.set('events', options.events);
   if (options.deltas !== undefined) url.searchParams.set('deltas', options.deltas ? '1' : '0');
+  requireSafeToken(connection);
   const headers: Record<string, string> = { ...connection.headers };
   if (connection.token !== undefined) headers.authorization ??= `Bearer ${connection.token}`;
   const frames = readSse(url, {

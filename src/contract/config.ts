@@ -135,7 +135,29 @@ export const RuntimeLimits = z.strictObject({
 });
 export type RuntimeLimits = z.output<typeof RuntimeLimits>;
 
+/** US dollars and tokens that background work may use a day when the configuration names no others. */
+const BACKGROUND_DAILY_USD = 1;
+const BACKGROUND_DAILY_TOKENS = 2_000_000;
+
+export const BackgroundConfig = z.strictObject({
+  provider: z.string().optional().describe('Provider of background jobs; the default provider when left out'),
+  model: z.string().optional().describe('Model of background jobs, a cheap one will do; runtime.routing goes before it'),
+  dailyUsd: z
+    .number()
+    .min(0)
+    .default(BACKGROUND_DAILY_USD)
+    .describe('US dollars background jobs may cost a day (UTC); when they are spent, jobs wait for the next day. 0 stops them'),
+  dailyTokens: z
+    .int()
+    .min(0)
+    .default(BACKGROUND_DAILY_TOKENS)
+    .describe('Tokens background jobs may use a day, for models without a known price as well. 0 stops them'),
+  workflows: z.boolean().default(false).describe('Sessions of workflow activations are also read for memories and rated'),
+});
+export type BackgroundConfig = z.output<typeof BackgroundConfig>;
+
 export const RuntimeConfig = z.strictObject({
+  host: z.string().optional().describe('Address the runtime binds to; loopback when left out, whatever daemon.host says'),
   port: z.int().min(0).max(65_535).optional().describe('Port of the runtime; 0 takes any free one'),
   default: z.string().optional().describe('Provider that answers when a session names none'),
   model: z.string().optional().describe('Model of the default provider'),
@@ -148,6 +170,7 @@ export const RuntimeConfig = z.strictObject({
     })
     .default({})
     .describe('Other models for other tasks'),
+  background: BackgroundConfig.prefault({}).describe('Work that nobody waits for: facts, ratings, summaries of summaries, MEMORY.md'),
   fallback: z.array(ModelChoice).max(8).default([]).describe('Tried in turn when the attempts of a model call are used up'),
   thinkingTokens: z.int().min(0).default(0).describe('Tokens of extended thinking per model call; 0 asks for none'),
   approvals: z
@@ -285,11 +308,30 @@ export const AgentYaml = z.strictObject({
   workflows: z.record(WorkflowName, WorkflowEntry).optional().describe('Workflows by name'),
   daemon: z
     .strictObject({
-      host: z.string().optional().describe('Address both servers bind to; loopback only without tokens'),
+      host: z
+        .string()
+        .optional()
+        .describe('Address the daemon binds to; loopback only without tokens. The runtime follows it on loopback only, see runtime.host'),
       port: z.int().min(0).max(65_535).optional().describe('Port of the daemon; 0 takes any free one'),
       logLevel: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).optional(),
       allowedHosts: z.array(z.string()).default([]).describe('Host names besides loopback that requests may name'),
       allowedOrigins: z.array(z.string()).default([]).describe('Web origins that may call'),
+    })
+    .prefault({}),
+  server: z
+    .strictObject({
+      tls: z
+        .strictObject({
+          cert: z.string().min(1).describe('Path of the certificate with its chain, PEM; relative to the workspace'),
+          key: z.string().min(1).describe('Path of its private key, PEM'),
+          name: z
+            .string()
+            .min(1)
+            .optional()
+            .describe('Name in the certificate by which commands on this machine call; the bound host otherwise'),
+        })
+        .optional()
+        .describe('Both ports speak HTTPS with it'),
     })
     .prefault({}),
   signals: z

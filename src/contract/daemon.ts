@@ -17,6 +17,7 @@ import { secretOperations } from './secrets.ts';
 import { synthesisOperations } from './synthesis.ts';
 import { tokenOperations } from './tokens.ts';
 import { transcriptOperations } from './transcript.ts';
+import { BackgroundBudget, usageOperations } from './usage.ts';
 import { workflowConfigOperations } from './workflow-operations.ts';
 
 export const SessionClaim = z.object({
@@ -53,6 +54,7 @@ export const daemonOperations = {
   ...agentFileOperations,
   ...secretOperations,
   ...tokenOperations,
+  ...usageOperations,
   daemonHealth: defineOperation({
     ...existing,
     id: 'daemonHealth',
@@ -75,6 +77,8 @@ export const daemonOperations = {
       agentsDir: z.string(),
       /** The memory store answers, and its last write was not refused by the disk. */
       db: z.boolean(),
+      /** Background jobs run, or their daily budget is spent and they wait until then. */
+      background: z.object({ state: z.enum(['running', 'budget-spent']), resumesAt: z.string().nullable() }),
       shuttingDown: z.boolean(),
     }),
     errors: [],
@@ -118,6 +122,8 @@ export const daemonOperations = {
       bypassedSessions: z.int(),
       /** Background work by state; what waits and what is dead can be seen at /api/jobs. Absent for a project: jobs know none. */
       jobs: JobCounts.optional(),
+      /** What background jobs have spent of their daily budget; absent for one agent or project. */
+      background: BackgroundBudget.optional(),
       config: z.object({ file: z.string().nullable(), problems: z.array(z.string()) }),
     }),
     errors: [],

@@ -32,6 +32,7 @@ export const EmbeddingConfig = z
       .describe('Name of the environment variable that holds the key; OPENAI_API_KEY for openai without a baseUrl'),
     apiKey: z.string().max(1_024).optional().describe('The key itself; apiKeyEnv is the safer way'),
     api_key: z.string().max(1_024).optional().describe('Older name of apiKey'),
+    price: z.number().min(0).optional().describe('US dollars per million tokens; known for the models of OpenAI'),
     timeoutMs: z.int().min(50).max(10_000).default(800).describe('Longest wait for the vector of a query; after it, words alone answer'),
   })
   .superRefine(({ provider, baseUrl, base_url }: Addressed, context) => {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { CrossAgentMessage } from './cross-agent.ts';
 import { AskingAgent } from './ids.ts';
 import { MemoryFields, RecalledMemory, RecallFilters } from './memory.ts';
-import { defineOperation } from './operation.ts';
+import { defineOperation, flag } from './operation.ts';
 import { MEMORIES } from './scope.ts';
 
 /** Harness assumed when a client names none. */
@@ -172,6 +172,8 @@ export const hookOperations = {
       ...spoken,
       cwd: optionalText(4_096),
       reason: optionalText(256),
+      /** false: the transcript is kept, and no model reads it afterwards. */
+      background: flag.optional(),
     }),
     output: z.object({
       memoriesSaved: z.int(),

@@ -21,7 +21,7 @@ export const Job = z.object({
   id: z.string(),
   kind: JobKind,
   state: JobState,
-  /** Why it waits: `no provider`, or `next attempt`. */
+  /** Why it waits: `no provider`, `daily budget` or `next attempt`. */
   reason: z.string().nullable(),
   agentId: z.string(),
   sessionKey: z.string().nullable(),

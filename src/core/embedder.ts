@@ -7,5 +7,12 @@ export interface Embedder {
    *
    * @throws AppError provider_timeout, provider_failed, provider_refused (the text is at fault), provider_malformed
    */
-  embed(texts: readonly string[], options: { readonly signal: AbortSignal; readonly timeoutMs: number }): Promise<number[][]>;
+  embed(texts: readonly string[], options: EmbedOptions): Promise<number[][]>;
+}
+
+export interface EmbedOptions {
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+  /** Called with the tokens of the texts, when the answer tells them. */
+  readonly onTokens?: (tokens: number) => void;
 }

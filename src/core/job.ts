@@ -15,6 +15,8 @@ export const JOBS_OPEN_MAX = 100_000;
 
 /** Ends of the sentence "the job waits: …". */
 export const WAITS_FOR_PROVIDER = 'no provider';
+/** The daily budget of background work is spent. */
+export const WAITS_FOR_BUDGET = 'daily budget';
 export const WAITS_FOR_ATTEMPT = 'next attempt';
 
 /** How long a job that has failed `attempts` times rests; longer when the provider asked for it. */
@@ -59,8 +61,12 @@ export interface JobStore {
    * @returns undefined when there are none, or the queue is full
    */
   addForLine(draft: JobDraft & { kind: 'extraction'; sessionKey: string }): Promise<{ id: string; full: boolean } | undefined>;
-  /** The next one of these kinds that is due, leased to `owner`. Jobs of other kinds wait for a provider from now on, and say so. */
-  lease(owner: string, kinds: readonly JobKind[]): Promise<LeasedJob | undefined>;
+  /**
+   * The next one of these kinds that is due, leased to `owner`. Jobs of other kinds wait from now on, and say why.
+   *
+   * @param reason  why they wait: WAITS_FOR_PROVIDER, when left out, or WAITS_FOR_BUDGET
+   */
+  lease(owner: string, kinds: readonly JobKind[], reason?: string): Promise<LeasedJob | undefined>;
   /** Give leases of other owners back: they are dead, because a workspace has one daemon. Answers how many. */
   reclaim(owner: string): Promise<number>;
   /** Keep what the model answered before anything is done with it. False when the lease is lost, as below. */

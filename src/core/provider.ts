@@ -1,4 +1,5 @@
 import type { ModelInfo, Usage } from '../contract/provider.ts';
+import type { CallAccount } from './usage.ts';
 
 export interface TextPart {
   readonly type: 'text';
@@ -70,6 +71,10 @@ export interface CompletionOptions {
   readonly signal?: AbortSignal;
   /** Called with what is used so far, estimated where the provider has not told it; a call that breaks off is counted by the last one. */
   readonly onUsage?: (usage: Usage) => void;
+  /** Called right before each request is sent, by providers with `tellsSend`. */
+  readonly onSend?: () => void;
+  /** What the call is counted under. */
+  readonly account?: CallAccount;
 }
 
 export interface CompletionResult {
@@ -104,6 +109,8 @@ export interface Provider {
   readonly kind: string;
   /** Asked for when a call names none. */
   readonly defaultModel: string;
+  /** It calls `onSend` before each request; of others each call is one request. */
+  readonly tellsSend?: true;
   complete(messages: readonly Message[], options?: CompletionOptions): Promise<CompletionResult>;
   stream(messages: readonly Message[], options?: CompletionOptions): AsyncIterable<CompletionChunk>;
   /** True when a call would reach the provider now; bounded by AVAILABILITY_TIMEOUT_MS, never throws. */

@@ -12,6 +12,7 @@ import { createLogBook, type LogBook, recordingLogger } from '../core/log-book.t
 import type { Logger } from '../core/logger.ts';
 import type { BypassChange } from '../core/memory-store.ts';
 import type { TokenBook } from '../core/token.ts';
+import { noLedger, type UsageLedger } from '../core/usage.ts';
 import type { SseHandler } from '../http/server.ts';
 import { type OpenedMemoryStores, openMemoryStores } from '../store/memory-store.ts';
 import { type LazyAgentSync, startAgentSync } from './agent-sync-start.ts';
@@ -25,6 +26,7 @@ import { createMeaning } from './memory-meaning.ts';
 import { createUpkeep } from './memory-upkeep.ts';
 import { createDaemonHandlers, type DaemonDeps, type DaemonHandlers } from './routes.ts';
 import type { DaemonInfo } from './status-handlers.ts';
+import { backgroundBudget } from './usage-handlers.ts';
 
 export interface DaemonOptions {
   /** Workspace: agent.yaml, identity files, `data/`. */
@@ -45,6 +47,8 @@ export interface DaemonOptions {
   readonly env?: NodeJS.ProcessEnv;
   /** Context window of the model an agent's sessions begin with; unknown when left out. */
   readonly contextTokensOf?: (agent: string) => number | undefined;
+  /** The book of provider calls; nothing is counted without one. */
+  readonly usage?: UsageLedger;
   /** Turns texts into vectors; without one, recall goes by words alone. */
   readonly embedder?: Embedder;
 }
@@ -80,7 +84,7 @@ const EXISTING_DB = join('memory', 'memories.db');
  * @throws AppError storage_corrupt, storage_version, workspace_unwritable, storage_failed
  */
 export function openDaemon(options: DaemonOptions): Daemon {
-  const { folder, config: loaded, clock, info, openapi } = options;
+  const { folder, config: loaded, clock } = options;
   const logs = options.logs ?? createLogBook(clock, 'info');
   const log = options.logs ? options.log : recordingLogger(options.log, logs);
   const live = createLiveConfig({ folder, loaded, log });
@@ -88,10 +92,17 @@ export function openDaemon(options: DaemonOptions): Daemon {
   const { memories: kept, close, ...stores } = openStores({ folder, memoryDb, clock, log }, loaded);
   for (const problem of loaded.problems) log.warn({ file: loaded.file }, problem);
   const config = loaded.config;
-  const { timeoutMs } = embeddingOf(config);
-  const meaning = createMeaning({ memories: kept, vectors: stores.vectors, embedder: options.embedder, timeoutMs, clock, log });
+  const meaning = createMeaning({
+    memories: kept,
+    vectors: stores.vectors,
+    embedder: options.embedder,
+    timeoutMs: embeddingOf(config).timeoutMs,
+    clock,
+    log,
+  });
   const { memories } = meaning;
-  const background = createBackground({ ...stores, memories, folder, config, clock, log, modelFor: options.modelFor ?? (() => undefined) });
+  const { modelFor, ...spent } = spendingOf(options);
+  const background = createBackground({ ...stores, memories, folder, config, clock, log, modelFor, budget: spent.budget });
   const peers = { presence: stores.presence, messages: stores.messages(() => config.crossAgent), news: createPeerNews(plainKey) };
   let bypassTold: (change: BypassChange) => Promise<void> = async () => {};
   const handlers = createDaemonHandlers({
@@ -99,6 +110,7 @@ export function openDaemon(options: DaemonOptions): Daemon {
     tellBypass: (change) => bypassTold(change),
     ...peers,
     background,
+    ...spent,
     live,
     logs,
     meaning,
@@ -110,8 +122,7 @@ export function openDaemon(options: DaemonOptions): Daemon {
     memories,
     clock,
     log,
-    info,
-    openapi,
+    info: options.info,
     ...outsideOf(options),
   });
   let agentSync: LazyAgentSync | undefined;
@@ -140,6 +151,12 @@ export function openDaemon(options: DaemonOptions): Daemon {
   };
 }
 
+/** A daemon on its own counts nothing, and its background work waits for a provider. */
+function spendingOf({ usage = noLedger, modelFor = () => undefined, clock, config }: DaemonOptions) {
+  const spending = { usage, clock, background: () => config.config.runtime.background };
+  return { spending, budget: () => backgroundBudget(spending), usageFault: usage.fault, modelFor };
+}
+
 function streamsOf(logs: LogBook, peers: Pick<DaemonDeps, 'presence' | 'messages' | 'news'>): Daemon['streams'] {
   return {
     streamLogs: (input, context, sse) => streamLogs({ logs }, input, context, sse),
@@ -148,11 +165,18 @@ function streamsOf(logs: LogBook, peers: Pick<DaemonDeps, 'presence' | 'messages
   };
 }
 
-type Outside = Pick<DaemonDeps, 'env' | 'authMode' | 'tokens' | 'contextTokensOf'>;
+type Outside = Pick<DaemonDeps, 'openapi' | 'env' | 'authMode' | 'tokens' | 'contextTokensOf'>;
 
-function outsideOf({ auth, env = process.env, folder: workspace, clock, contextTokensOf = () => undefined }: DaemonOptions): Outside {
+function outsideOf({
+  auth,
+  env = process.env,
+  folder: workspace,
+  clock,
+  contextTokensOf = () => undefined,
+  openapi,
+}: DaemonOptions): Outside {
   const open = async () => (await import('../store/token-store.ts')).createTokenStore({ workspace, clock });
-  return { env, authMode: auth?.mode ?? 'local', tokens: auth?.tokens ?? open, contextTokensOf };
+  return { env, authMode: auth?.mode ?? 'local', tokens: auth?.tokens ?? open, contextTokensOf, openapi };
 }
 
 /** One and the same list, so that nothing has changed when it is asked for again. */

@@ -212,7 +212,7 @@ async function endSession(deps: HookDeps, session: HookSession, input: HookInput
   await deps.sessions.end(line, { harness, project, reason, transcriptPath, tail: lastWords(turns) });
   await deps.lineage.settled(line, turns.length > 0);
   if (transcript === undefined && transcriptPath === undefined) return { memoriesSaved: 0 };
-  const { problem, ...job } = await deps.lineage.queue(line);
+  const { problem, ...job } = input.background === false ? { queued: false } : await deps.lineage.queue(line);
   return { memoriesSaved: 0, ...job, transcript: { ...kept, ...(problem === undefined ? {} : { problem }) } };
 }
 

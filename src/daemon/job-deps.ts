@@ -1,5 +1,6 @@
 import type { AgentYaml } from '../contract/config.ts';
 import { DEFAULT_AGENT } from '../contract/ids.ts';
+import type { BackgroundBudget } from '../contract/usage.ts';
 import type { Clock } from '../core/clock.ts';
 import type { JobPayload, LeasedJob, ModelFor, ModelRoute } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
@@ -17,6 +18,8 @@ export interface JobDeps extends TranscriptStores {
   readonly clock: Clock;
   readonly log: Logger;
   readonly modelFor: ModelFor;
+  /** What background work has spent today, and whether it may go on. */
+  readonly budget: () => BackgroundBudget;
 }
 
 export interface Question {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { JobKind } from '../contract/jobs.ts';
 import { createDeadline } from '../core/deadline.ts';
 import { AppError } from '../core/errors.ts';
-import type { LeasedJob, ModelRoute } from '../core/job.ts';
+import { type LeasedJob, type ModelRoute, WAITS_FOR_BUDGET } from '../core/job.ts';
 import { runContinuity } from './continuity-job.ts';
 import { runExtraction } from './extraction-job.ts';
 import { runCondensation } from './job-condensation.ts';
@@ -43,6 +43,7 @@ export function createJobWorker(deps: JobDeps): JobWorker {
   let running: Promise<void> | undefined;
   let wanted = false;
   let purgedAtMs = 0;
+  const budget = watchBudget(deps, owner);
 
   const pass = async (): Promise<void> => {
     const nowMs = deps.clock.now();
@@ -52,8 +53,8 @@ export function createJobWorker(deps: JobDeps): JobWorker {
     }
     while (!stopping.signal.aborted) {
       await addDueSynthesis(deps);
-      const kinds = KINDS.filter((kind) => deps.modelFor(BODIES[kind].route) !== undefined);
-      const job = await deps.jobs.lease(owner, kinds);
+      if (await budget.isSpent()) return;
+      const job = await deps.jobs.lease(owner, kindsWithModel(deps));
       if (!job) return;
       await runJob(deps, job, stopping.signal);
     }
@@ -96,6 +97,26 @@ export function createJobWorker(deps: JobDeps): JobWorker {
   };
 }
 
+function kindsWithModel({ modelFor }: JobDeps): JobKind[] {
+  return KINDS.filter((kind) => modelFor(BODIES[kind].route) !== undefined);
+}
+
+/** While the daily budget is met, all jobs wait and say so; the log says it once a day. */
+function watchBudget(deps: JobDeps, owner: string): { isSpent(): Promise<boolean> } {
+  let loggedDay = '';
+  return {
+    isSpent: async () => {
+      const budget = deps.budget();
+      if (!budget.met) return false;
+      if (loggedDay !== budget.day)
+        deps.log.warn({ category: CATEGORY, ...budget }, 'the daily budget of background work is spent; its jobs wait');
+      loggedDay = budget.day;
+      await deps.jobs.lease(owner, [], WAITS_FOR_BUDGET);
+      return true;
+    },
+  };
+}
+
 async function runJob(deps: JobDeps, job: LeasedJob, stop: AbortSignal): Promise<void> {
   const { id, kind, attempts } = job;
   try {
@@ -124,6 +145,7 @@ async function ask(deps: JobDeps, job: LeasedJob, question: Question, stop: Abor
     systemPrompt: question.system,
     idempotencyKey: `${job.id}:${job.attempts}`,
     signal: deadline.signal,
+    account: { purpose: job.kind, agent: job.agentId, attempt: job.attempts, ...(job.sessionKey ? { session: job.sessionKey } : {}) },
     ...(question.schema ? { outputSchema: question.schema } : {}),
   });
   const result = await asked.finally(deadline.clear);

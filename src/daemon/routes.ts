@@ -21,6 +21,7 @@ import { createSecretHandlers, type SecretDeps } from './secret-handlers.ts';
 import { createSessionHandlers, type SessionDeps } from './session-handlers.ts';
 import { createStatusHandlers, type StatusDeps } from './status-handlers.ts';
 import { createTokenHandlers, type TokenDeps } from './token-handlers.ts';
+import { type BudgetDeps, createUsageHandlers } from './usage-handlers.ts';
 import { createWorkflowConfig } from './workflow-handlers.ts';
 
 /** Streams are answered beside the table. */
@@ -39,6 +40,7 @@ export interface DaemonDeps
     PeerDeps {
   readonly logs: LogBook;
   readonly background: Pick<Background, 'handlers'>;
+  readonly spending: BudgetDeps;
   /** The OpenAPI document, made elsewhere from the same table as the routes. */
   readonly openapi: Handlers<DaemonOperations>['daemonOpenapi'];
 }
@@ -54,6 +56,7 @@ export function createDaemonHandlers(deps: DaemonDeps): DaemonHandlers {
     ...createMemoryHandlers({ ...deps, warnOf }), //  /api/memory/*
     ...createMemoryLifecycleHandlers({ ...deps, warnOf }), // /api/memories, /api/memory/:id/history, recover, feedback, search
     ...deps.background.handlers, //    /api/jobs, /api/synthesis, what sessions left behind
+    ...createUsageHandlers(deps.spending), // /api/usage
     ...createSessionHandlers(deps), // /api/sessions/*
     ...createStatusHandlers(deps), //  /health, /api/status, /api/config/runtime
     ...createAgentHandlers(deps), //   /api/agents

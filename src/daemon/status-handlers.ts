@@ -1,6 +1,7 @@
 import type { RuntimeConfig } from '../contract/config.ts';
 import type { daemonOperations } from '../contract/daemon.ts';
 import type { OutputOf } from '../contract/operation.ts';
+import type { BackgroundBudget } from '../contract/usage.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { withoutSecrets } from '../core/config-redaction.ts';
 import type { JobStore } from '../core/job.ts';
@@ -35,6 +36,10 @@ export interface StatusDeps {
   readonly writeFault: () => string | null;
   /** What the start found when it compared memory.db with its mark. */
   readonly finding: { readonly kind: 'whole' } | { readonly kind: 'replaced' | 'lost'; readonly detail: string };
+  /** Why the last write of the book of provider calls failed; null when it did not. */
+  readonly usageFault: () => string | null;
+  /** What background work has spent today. */
+  readonly budget: () => BackgroundBudget;
   readonly claims: ClaimStore;
   readonly jobs: Pick<JobStore, 'counts'>;
   readonly clock: Clock;
@@ -51,10 +56,14 @@ export function createStatusHandlers(deps: StatusDeps): StatusHandlers {
     daemonHealth: async () => {
       const faults = await faultsOf(deps);
       const db = faults.length === 0;
-      const reasons = deps.finding.kind === 'lost' ? [...faults, deps.finding.detail] : faults;
+      const reasons = deps.finding.kind === 'lost' ? [...faults, deps.finding.detail] : [...faults];
       const { port, version, shuttingDown } = info;
+      const usageFault = deps.usageFault();
+      if (usageFault !== null) reasons.push(`provider calls cannot be counted: ${usageFault}`);
       const status = reasons.length === 0 ? 'healthy' : 'degraded';
-      return { status, reasons, uptime: uptime(), pid: process.pid, version, port, agentsDir: deps.folder, db, shuttingDown };
+      const { met, resumesAt } = deps.budget();
+      const background = { state: met ? ('budget-spent' as const) : ('running' as const), resumesAt };
+      return { status, reasons, uptime: uptime(), pid: process.pid, version, port, agentsDir: deps.folder, db, background, shuttingDown };
     },
     daemonStatus: async ({ agentId: named, project }, context) => {
       live.look();
@@ -71,6 +80,7 @@ export function createStatusHandlers(deps: StatusDeps): StatusHandlers {
         agentsDir: deps.folder,
         memoryDb: deps.memoryDb,
         ...counts,
+        ...(agentId === undefined && project === undefined ? { background: deps.budget() } : {}),
         config: { file: live.read.file, problems: problemsOf(live) },
       };
     },

@@ -26,6 +26,8 @@ export interface SecurityOptions extends AuthOptions {
   readonly hosts?: readonly string[];
   /** Web origins besides the server's own, `https://app.example`, in full. */
   readonly origins?: readonly string[];
+  /** The server itself speaks HTTPS. */
+  readonly tls?: boolean;
   /** How often a token may call, and an address may be refused; only where tokens are asked for. */
   readonly limits?: LimitOptions;
 }
@@ -63,7 +65,7 @@ export function createGate(options: SecurityOptions): Gate {
       const host = admitHost(request, hosts);
       addSecurityHeaders(reply);
       if (origins.size > 0) reply.header('vary', 'origin');
-      return admitOrigin(request, reply, host, hosts, origins);
+      return admitOrigin(request, reply, host, { hosts, origins, tls: options.tls === true });
     },
     admitTo(operation, request) {
       if (!operation.isPublic) auth.admitCaller(operation, request);
@@ -97,8 +99,7 @@ function admitOrigin(
   request: FastifyRequest,
   reply: FastifyReply,
   host: string,
-  hosts: ReadonlySet<string>,
-  origins: ReadonlySet<string>,
+  { hosts, origins, tls }: { readonly hosts: ReadonlySet<string>; readonly origins: ReadonlySet<string>; readonly tls: boolean },
 ): boolean {
   const { headers, method } = request.raw;
   const origin = headers.origin?.toLowerCase();
@@ -106,7 +107,7 @@ function admitOrigin(
     if (isCrossSite(headers) && !isNavigation(method, headers)) throw crossSite();
     return false;
   }
-  if (isSameOrigin(origin, host, hosts)) return false;
+  if (origin === `${tls ? 'https' : 'http'}://${host}` || isBehindProxy(origin, host, hosts)) return false;
   if (!origins.has(origin)) {
     throw new AppError('origin_forbidden', {
       detail: `requests from the web origin ${JSON.stringify(origin.slice(0, 255))} are not allowed; add it to the allowed origins if it is yours`,
@@ -125,8 +126,7 @@ function admitOrigin(
 }
 
 /** Behind a TLS proxy the page is https and we are not: taken only for names that were configured, never for loopback. */
-function isSameOrigin(origin: string, host: string, hosts: ReadonlySet<string>): boolean {
-  if (origin === `http://${host}`) return true;
+function isBehindProxy(origin: string, host: string, hosts: ReadonlySet<string>): boolean {
   return origin === `https://${host}` && hosts.has(HOST_HEADER.exec(host)?.[1] ?? '');
 }
 

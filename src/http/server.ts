@@ -62,6 +62,8 @@ export interface HttpServerOptions<T extends Operations> {
   readonly log: Logger;
   /** What to change when the port is taken: `--port or SIGNET_PORT`. */
   readonly portSetting?: string;
+  /** PEM texts; plain HTTP without them. */
+  readonly tls?: { readonly cert: string; readonly key: string } | undefined;
   readonly streamLimits?: Partial<StreamLimits>;
   /** What all servers of the process share; limits of its own when left out. */
   readonly shared?: SharedLimits;
@@ -104,9 +106,9 @@ export interface HttpServer {
  */
 export function createHttpServer<T extends Operations>(options: HttpServerOptions<T>): HttpServer {
   const { connections, unread } = options.shared ?? createSharedLimits();
-  const app = createApp(options.log, options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS);
+  const app = createApp(options.log, options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS, options.tls);
   connections.follow(app.server);
-  const gate = createGate(options.security);
+  const gate = createGate({ ...options.security, tls: options.tls !== undefined });
   const host: Omit<RouteHost, 'authLimits'> = {
     app,
     gate,
@@ -156,10 +158,16 @@ function refuseSchemas(): never {
   throw new Error('a route has a JSON schema of its own: declare its fields in the operation table');
 }
 
-function createApp(log: Logger, headersTimeoutMs: number): FastifyInstance {
-  const app = Fastify({
+function createApp(
+  log: Logger,
+  headersTimeoutMs: number,
+  tls: { readonly cert: string; readonly key: string } | undefined,
+): FastifyInstance {
+  const http = { headersTimeout: headersTimeoutMs, requestTimeout: REQUEST_TIMEOUT_MS, connectionsCheckingInterval: TIMEOUT_CHECK_MS };
+  const app: FastifyInstance = Fastify({
+    // The type of the instance is that of plain HTTP for both.
+    ...(tls ? ({ https: { ...http, ...tls } } as object) : { http }),
     forceCloseConnections: true,
-    http: { headersTimeout: headersTimeoutMs, requestTimeout: REQUEST_TIMEOUT_MS, connectionsCheckingInterval: TIMEOUT_CHECK_MS },
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     exposeHeadRoutes: false,
@@ -238,7 +246,8 @@ async function listen<T extends Operations>(
     throw listenError(error, host, port, options.portSetting ?? 'the port');
   }
   const bound = app.server.address() as AddressInfo;
-  const address = { host, port: bound.port, url: `http://${host.includes(':') ? `[${host}]` : host}:${bound.port}` };
+  const scheme = options.tls ? 'https' : 'http';
+  const address = { host, port: bound.port, url: `${scheme}://${host.includes(':') ? `[${host}]` : host}:${bound.port}` };
   options.onReady?.(address);
   return address;
 }

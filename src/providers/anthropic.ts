@@ -41,6 +41,7 @@ export function createAnthropicProvider(settings: ProviderSettings): ProbedProvi
       const params = anthropicParams({ model, messages, options, override: settings.models?.[model], outputFormat });
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
       // Decoded here: the SDK's decoder adds two layers of streams to every small piece.
+      options.onSend?.();
       const response = await client.messages.create(params, { signal, headers }).asResponse();
       const sent = promptChars(messages, options.systemPrompt);
       yield* foldAnthropic({ context, model, promptChars: sent, onUsage: options.onUsage }, anthropicEvents(context, response));
@@ -50,6 +51,7 @@ export function createAnthropicProvider(settings: ProviderSettings): ProbedProvi
     id: settings.id,
     kind: 'anthropic',
     defaultModel,
+    tellsSend: true,
     stream,
     complete: (messages, options) => drainStream(stream(messages, options)),
     available: async () => (await list.probe()).available,

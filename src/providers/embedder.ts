@@ -15,6 +15,13 @@ const ANSWER_BYTES_MAX = 32 * 1_048_576;
 const OPENAI_MODEL = 'text-embedding-3-small';
 const OPENAI_KEY_ENV = 'OPENAI_API_KEY';
 
+/** List prices in US dollars per million tokens, November 2026. */
+const PRICES: Readonly<Record<string, number>> = {
+  'text-embedding-3-small': 0.02,
+  'text-embedding-3-large': 0.13,
+  'text-embedding-ada-002': 0.1,
+};
+
 interface Wire {
   readonly provider: 'openai-compatible' | 'ollama';
   readonly url: string;
@@ -34,12 +41,24 @@ export function createEmbedder(config: EmbeddingConfig, env: Environment): Embed
   return {
     provider: wire.provider,
     model,
-    async embed(texts, { signal, timeoutMs }) {
+    async embed(texts, { signal, timeoutMs, onTokens }) {
       const deadline = createDeadline(wire.url, timeoutMs, signal);
       const answer = await post(wire, { model, input: texts }, key, deadline.signal).finally(deadline.clear);
+      const tokens = tokensOf(answer);
+      if (tokens !== undefined) onTokens?.(tokens);
       return checked(wire, wire.vectorsOf(answer), texts.length, dimensions);
     },
   };
+}
+
+/** OpenAI and what speaks its API says `usage`, Ollama a number of its own. */
+function tokensOf(answer: unknown): number | undefined {
+  const { usage, prompt_eval_count } = (answer ?? {}) as {
+    usage?: { prompt_tokens?: unknown; total_tokens?: unknown };
+    prompt_eval_count?: unknown;
+  };
+  const tokens = usage?.prompt_tokens ?? usage?.total_tokens ?? prompt_eval_count;
+  return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : undefined;
 }
 
 function wireOf({ provider, baseUrl, base_url }: EmbeddingConfig): Wire | undefined {
@@ -60,6 +79,11 @@ function wireOf({ provider, baseUrl, base_url }: EmbeddingConfig): Wire | undefi
     url: embeddingsOf(base ?? OFFICIAL_URL),
     vectorsOf: (answer) => (answer as { data?: { embedding?: unknown }[] }).data?.map(({ embedding }) => embedding),
   };
+}
+
+/** US dollars per million tokens; null when unknown. */
+export function embeddingPrice({ price }: EmbeddingConfig, { provider, model }: Embedder): number | null {
+  return price ?? PRICES[model] ?? (provider === 'ollama' ? 0 : null);
 }
 
 function embeddingsOf(root: string): string {

@@ -36,6 +36,7 @@ export function createConfiguredProviders(
   config: ProvidersConfig,
   env: Environment,
   warn: (fields: object, message: string) => void = () => undefined,
+  wrap?: (provider: Provider) => Provider,
 ): ProviderRegistry {
   const configured = Object.entries(config.providers ?? {}).map(([id, provider]): Plan => ({ id, origin: 'agent.yaml', config: provider }));
   const ids = new Set(configured.map((plan) => plan.id));
@@ -51,7 +52,7 @@ export function createConfiguredProviders(
     });
   }
   const model = set(env.SIGNET_MODEL) ?? config.model;
-  const registry = createProviderRegistry();
+  const registry = createProviderRegistry(wrap);
   for (const plan of plans) {
     const built = buildProvider(plan, plan === chosen ? model : undefined, env);
     if (built.keyEnvUnset) {

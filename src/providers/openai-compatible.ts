@@ -36,6 +36,7 @@ export function createOpenaiCompatibleProvider(given: ProviderSettings): ProbedP
       loading ??= loadOpenaiClient(settings, baseUrl, context);
       const [client, model] = await Promise.all([loading, chooseModel(options.model ?? defaultModel)]);
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
+      options.onSend?.();
       const response = await client.chat.completions.create(chatParams({ model, messages, options }), { signal, headers }).asResponse();
       const sent = promptChars(messages, options.systemPrompt);
       yield* foldChat({ context, model, promptChars: sent, onUsage: options.onUsage }, openaiEvents(context, response, hasContent));
@@ -45,6 +46,7 @@ export function createOpenaiCompatibleProvider(given: ProviderSettings): ProbedP
     id: settings.id,
     kind: 'openai-compatible',
     defaultModel,
+    tellsSend: true,
     stream,
     complete: (messages, options) => drainStream(stream(messages, options)),
     available: async () => (await list.probe()).available,

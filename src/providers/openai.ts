@@ -37,6 +37,7 @@ export function createOpenaiProvider(settings: ProviderSettings): ProbedProvider
       const model = options.model ?? defaultModel;
       const params = openaiParams({ model, messages, options, override: settings.models?.[model] });
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
+      options.onSend?.();
       const response = await client.responses.create(params, { signal, headers }).asResponse();
       const sent = promptChars(messages, options.systemPrompt);
       yield* foldOpenai({ context, model, promptChars: sent, onUsage: options.onUsage }, openaiEvents(context, response));
@@ -46,6 +47,7 @@ export function createOpenaiProvider(settings: ProviderSettings): ProbedProvider
     id: settings.id,
     kind: 'openai',
     defaultModel,
+    tellsSend: true,
     stream,
     complete: (messages, options) => drainStream(stream(messages, options)),
     available: async () => (await list.probe()).available,

@@ -49,7 +49,8 @@ interface Entry {
   readonly registration: Registration;
 }
 
-export function createProviderRegistry(): ProviderRegistry {
+/** `wrap` is applied to each provider that is registered, such as one that counts its calls. */
+export function createProviderRegistry(wrap: (provider: Provider) => Provider = (provider) => provider): ProviderRegistry {
   const entries = new Map<string, Entry>();
   let chosen: string | undefined;
 
@@ -67,7 +68,7 @@ export function createProviderRegistry(): ProviderRegistry {
       if (!entries.has(provider.id) && entries.size >= PROVIDERS_MAX) {
         throw new AppError('invalid_request', { detail: `no more than ${PROVIDERS_MAX} providers can be registered` });
       }
-      entries.set(provider.id, { provider, registration });
+      entries.set(provider.id, { provider: wrap(provider), registration });
       if (registration.default) chosen = provider.id;
     },
     unregister: (id) => {

@@ -1,7 +1,8 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { CallTotals } from '../core/usage.ts';
 import { residentBytes } from './resident-memory.ts';
-import type { Distribution, Spread, Sum, Tally } from './tally.ts';
+import type { Distribution, Labels, Spread, Sum, Tally } from './tally.ts';
 
 const DELAY_RESOLUTION_MS = 20;
 const NANOSECONDS_PER_SECOND = 1e9;
@@ -19,12 +20,15 @@ export interface MetricSources {
   readonly quarantined: () => number;
   /** Since the start. */
   readonly stuck: () => number;
+  /** Every request to a provider since the start, by purpose; without it, the calls of sessions are shown. */
+  readonly calls?: (() => readonly CallTotals[]) | undefined;
 }
 
 /** Numbers for Prometheus: what was tallied since the start, and what is now. */
 export function createMetrics(tally: Tally, sources: MetricSources): Metrics {
   const registry = new Registry();
   registerSums(registry, tally);
+  registerCalls(registry, tally, sources.calls);
   const registers = [registry];
   const dwell = { name: 'signet_state_seconds', help: 'Time a session spent in a state', labelNames: ['state'], registers };
   new TalliedHistogram(dwell, tally.dwell);
@@ -48,13 +52,47 @@ function registerSums(registry: Registry, tally: Tally): void {
       },
     });
   counter('signet_turns_total', 'Turns by how they ended', tally.turns, ['outcome']);
-  counter('signet_tokens_total', 'Tokens of model calls', tally.tokens, ['direction']);
-  counter('signet_cost_usd_total', 'Cost of model calls with a known price', tally.cost);
-  counter('signet_model_calls_total', 'Model calls by outcome', tally.calls, ['outcome']);
   counter('signet_tool_calls_total', 'Tool calls by outcome', tally.tools, ['outcome']);
   counter('signet_session_restarts_total', 'Crashed sessions that were started again', tally.restarts);
   counter('signet_limits_met_total', 'Limits met by what came of it', tally.limits, ['kind', 'action']);
   counter('signet_signals_total', 'Signals committed', tally.signals);
+}
+
+function registerCalls(registry: Registry, tally: Tally, calls: MetricSources['calls']): void {
+  const counter = (name: string, help: string, label: string[], lines: () => Iterable<{ labels: Labels; value: number }>) =>
+    new Counter({
+      name,
+      help,
+      labelNames: ['purpose', ...label],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const { labels, value } of lines()) this.inc(labels, value);
+      },
+    });
+  const totals = (values: (total: CallTotals) => { labels: Labels; value: number }[]) => calls?.().flatMap(values);
+  counter(
+    'signet_tokens_total',
+    'Tokens of provider calls',
+    ['direction'],
+    () =>
+      totals(({ purpose, inputTokens, outputTokens }) => [
+        { labels: { purpose, direction: 'in' }, value: inputTokens },
+        { labels: { purpose, direction: 'out' }, value: outputTokens },
+      ]) ?? tally.tokens.entries(),
+  );
+  counter(
+    'signet_cost_usd_total',
+    'Cost of provider calls with a known price',
+    [],
+    () => totals(({ purpose, costUsd }) => [{ labels: { purpose }, value: costUsd }]) ?? tally.cost.entries(),
+  );
+  counter(
+    'signet_model_calls_total',
+    'Provider calls by purpose and outcome',
+    ['outcome'],
+    () => totals(({ purpose, outcome, calls: value }) => [{ labels: { purpose, outcome }, value }]) ?? tally.calls.entries(),
+  );
 }
 
 /** Shows a distribution; prom-client's own would have to be told every observation once more. */

@@ -10,6 +10,7 @@ import type { Logger } from '../core/logger.ts';
 import type { BypassChange } from '../core/memory-store.ts';
 import type { Call, DaemonClient } from '../core/operation-call.ts';
 import type { SignalLog } from '../core/signal-log.ts';
+import type { UsageLedger } from '../core/usage.ts';
 import type { WorkflowRuns } from '../core/workflow.ts';
 import type { HttpServerOptions } from '../http/server.ts';
 import type { ProviderRegistry } from '../providers/registry.ts';
@@ -53,6 +54,8 @@ export interface RuntimeOptions {
   readonly config: RuntimeConfig;
   /** Where spans go; nowhere when left out. */
   readonly telemetry?: TelemetryOptions | null;
+  /** The book of provider calls, for the metrics. */
+  readonly usage?: Pick<UsageLedger, 'sinceStart'>;
   /** Answers effects from a recording, or makes one. */
   readonly recorder?: EffectRecorder;
   /** How long logs are kept; for ever when left out. */
@@ -85,14 +88,13 @@ export interface Runtime {
 
 /** The execution loop: sessions under a supervisor, and the handlers that reach them. The caller serves the handlers and owns all parts. */
 export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
-  const { log, clock, logger, config, info } = options;
+  const { log, clock, logger, config, info, random = Math.random } = options;
   const hub = new LiveHub();
   hub.headGseq = await log.headGseq();
-  const random = options.random ?? Math.random;
   const eventLoop = watchEventLoop();
   const supervision = openSupervision({ log, config, clock, logger, hub, random, eventLoop });
   const { supervisor, agentLimits, stuck } = supervision;
-  const metrics = measure(hub, log, supervision);
+  const metrics = measure(hub, log, supervision, options.usage);
   const deps: RuntimeDeps = { ...options, faults: createEffectFaults(), hub, supervisor, metrics, agentLimits, stuck };
   supervisor.useEffects(createRunEffect({ ...options, faults: deps.faults, ...effectSlots(config, agentLimits), hub, random }));
   const telemetry = await startTelemetry(hub, options.telemetry ?? null, logger);
@@ -140,12 +142,13 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   };
 }
 
-function measure(hub: LiveHub, log: SignalLog, { supervisor, stuck }: ReturnType<typeof openSupervision>) {
+function measure(hub: LiveHub, log: SignalLog, { supervisor, stuck }: ReturnType<typeof openSupervision>, usage: RuntimeOptions['usage']) {
   return createLazyMetrics(hub, {
     countCards: () => log.countCards(),
     alive: () => supervisor.alive,
     quarantined: () => supervisor.quarantined,
     stuck: () => stuck.count,
+    calls: usage?.sinceStart,
     queued: () => [...supervisor.hosts()].reduce((sum, host) => sum + host.view.session.queue.length, 0),
   });
 }

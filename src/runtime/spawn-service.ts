@@ -110,10 +110,16 @@ async function bring({ supervisor, config, call }: SpawnDeps, parent: SessionHos
       project: session.project ?? undefined,
       harness: session.harness,
       bypass: session.bypassed,
+      metadata: workflowMarks(session.metadata),
       tools: allowedTools === null ? undefined : [...allowedTools],
     },
     options,
   );
+}
+
+/** A child of an activation works for the same workflow. */
+function workflowMarks({ workflow, workflowAgent }: Readonly<Record<string, unknown>>): Record<string, unknown> | undefined {
+  return workflow === undefined || workflowAgent === undefined ? undefined : { workflow, workflowAgent };
 }
 
 /**

@@ -14,6 +14,7 @@ import {
   type JobStore,
   type LeasedJob,
   WAITS_FOR_ATTEMPT,
+  WAITS_FOR_BUDGET,
   WAITS_FOR_PROVIDER,
 } from '../core/job.ts';
 import type { Access } from './memory-store-access.ts';
@@ -38,7 +39,7 @@ export function createJobStore({ db, clock, read, write }: Access): JobStore {
   return {
     add: (draft) => write(() => addJob(db, draft, clock.now())),
     addForLine: (draft) => write(() => addForLine(db, draft, clock.now())),
-    lease: (owner, kinds) => write(() => leaseJob(db, owner, kinds, clock.now())),
+    lease: (owner, kinds, reason = WAITS_FOR_PROVIDER) => write(() => leaseJob(db, owner, kinds, reason, clock.now())),
     reclaim: (owner) =>
       write(() => {
         // The end of a process is no failure of its job: the attempt does not count.
@@ -70,8 +71,8 @@ export function createJobStore({ db, clock, read, write }: Access): JobStore {
     nextDueMs: () =>
       read(() => {
         const sql = `SELECT min(CASE state WHEN 'running' THEN lease_until ELSE due_at END) AS due FROM jobs
-          WHERE state IN ('queued', 'waiting', 'running') AND (state <> 'waiting' OR reason <> ?)`;
-        const due = cachedStatement(db, sql).get(WAITS_FOR_PROVIDER)?.due;
+          WHERE state IN ('queued', 'waiting', 'running') AND (state <> 'waiting' OR reason NOT IN (?, ?))`;
+        const due = cachedStatement(db, sql).get(WAITS_FOR_PROVIDER, WAITS_FOR_BUDGET)?.due;
         return due === null || due === undefined ? undefined : Number(due);
       }),
     purge: () =>
@@ -132,18 +133,19 @@ function insertJob(db: DatabaseSync, draft: JobDraft, payload: JobPayload, nowMs
   return id;
 }
 
-function leaseJob(db: DatabaseSync, owner: string, kinds: readonly JobKind[], nowMs: number): LeasedJob | undefined {
+function leaseJob(db: DatabaseSync, owner: string, kinds: readonly JobKind[], reason: string, nowMs: number): LeasedJob | undefined {
   const list = JSON.stringify(kinds);
   const isOne = 'kind IN (SELECT value FROM json_each(?))';
   cachedStatement(
     db,
-    `UPDATE jobs SET state = 'waiting', reason = '${WAITS_FOR_PROVIDER}' WHERE NOT ${isOne} AND due_at <= ?
-       AND (state = 'queued' OR (state = 'waiting' AND reason <> '${WAITS_FOR_PROVIDER}'))`,
-  ).run(list, nowMs);
-  cachedStatement(
-    db,
-    `UPDATE jobs SET state = 'queued', reason = NULL WHERE ${isOne} AND state = 'waiting' AND reason = '${WAITS_FOR_PROVIDER}'`,
-  ).run(list);
+    `UPDATE jobs SET state = 'waiting', reason = ? WHERE NOT ${isOne} AND due_at <= ?
+       AND (state = 'queued' OR (state = 'waiting' AND reason <> ?))`,
+  ).run(reason, list, nowMs, reason);
+  cachedStatement(db, `UPDATE jobs SET state = 'queued', reason = NULL WHERE ${isOne} AND state = 'waiting' AND reason IN (?, ?)`).run(
+    list,
+    WAITS_FOR_PROVIDER,
+    WAITS_FOR_BUDGET,
+  );
   const row = cachedStatement(
     db,
     `UPDATE jobs SET state = 'running', reason = NULL, attempts = attempts + 1, lease_owner = ?2, lease_until = ?3, updated_at = ?4

@@ -35,7 +35,12 @@ const SHARED_MODE = 0o1002;
 export interface DaemonInfo {
   readonly pid: number;
   readonly version: string;
+  /** Of the daemon. */
   readonly host: string;
+  /** Of the runtime; that of the daemon when an older program wrote it. */
+  readonly runtimeHost?: string;
+  /** Present when both speak HTTPS: path of the certificate, and the name it is for. */
+  readonly tls?: { readonly cert: string; readonly name?: string };
   readonly port: number | null;
   readonly runtimePort: number | null;
   /** ISO 8601 UTC. */

@@ -21,6 +21,8 @@ const DIRECTIONS: readonly (readonly string[])[] = [
   ['money', 'budget', 'salary', 'cash'],
 ];
 const DIMENSIONS = DIRECTIONS.length + 1;
+/** What each text is said to have. */
+export const EMBEDDING_TOKENS = 7;
 const SLOW_MS = 60_000;
 
 /** A real HTTP server that turns words of one meaning into vectors of one direction; gone when the test is over. */
@@ -34,7 +36,9 @@ export async function startEmbedder(): Promise<TestEmbedder> {
     state.keys.push(request.headers.authorization);
     const isOllama = request.url === '/api/embed';
     answer(response, state.mood, texts, (vectors) =>
-      isOllama ? { embeddings: vectors } : { data: vectors.map((embedding, index) => ({ index, embedding })) },
+      isOllama
+        ? { embeddings: vectors, prompt_eval_count: EMBEDDING_TOKENS * texts.length }
+        : { data: vectors.map((embedding, index) => ({ index, embedding })), usage: { prompt_tokens: EMBEDDING_TOKENS * texts.length } },
     );
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

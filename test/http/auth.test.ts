@@ -209,7 +209,7 @@ describe('mode hybrid', () => {
   const outside = outsideAddress();
   verifies('auth.hybrid.remote', async ({ skip }) => {
     if (outside === undefined) return skip('this machine has no address but loopback');
-    const rig = await startGuarded('auth: { mode: hybrid }\n', { env: { SIGNET_HOST: outside } });
+    const rig = await startGuarded('auth: { mode: hybrid }\n', { env: { SIGNET_HOST: outside, SIGNET_RUNTIME_HOST: outside } });
     const { token } = await rig.makeToken({ role: 'operator' });
     for (const url of [`${rig.daemonUrl}/api/secrets`, `${rig.runtimeUrl}/session`]) {
       expect(new URL(url).hostname).toBe(outside);

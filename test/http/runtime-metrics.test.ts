@@ -11,7 +11,7 @@ test('/metrics counts turns, tokens, tool calls and states since the start, in t
     const text = await scrape();
     for (const line of [
       'signet_turns_total{outcome="end_turn"} 1',
-      'signet_model_calls_total{outcome="ok"} 2',
+      'signet_model_calls_total{purpose="chat",outcome="ok"} 2',
       'signet_tool_calls_total{outcome="ok"} 1',
       'signet_sessions{state="idle"} 1',
       'signet_sessions_in_memory 1',
@@ -23,7 +23,7 @@ test('/metrics counts turns, tokens, tool calls and states since the start, in t
     }
     expect(text).toMatch(/signet_append_seconds_count [1-9]/);
     expect(text).toMatch(/signet_state_seconds_count\{state="session.turn.researching"\} 1/);
-    expect(text).toMatch(/signet_tokens_total\{direction="in"\} [1-9]/);
+    expect(text).toMatch(/signet_tokens_total\{purpose="chat",direction="in"\} [1-9]/);
     // Every bucket counts those below it, and the last one all.
     expect(text).toMatch(/signet_state_seconds_bucket\{le="1800",state="session.turn.researching"\} 1/);
     expect(text).toMatch(/signet_state_seconds_bucket\{le="\+Inf",state="session.turn.researching"\} 1/);

@@ -246,6 +246,7 @@ test('status keeps the sessions in memory and the stored ones apart', () => {
     provider: { id: 'anthropic', model: 'some-model', origin: 'agent.yaml', offlineDemo: false },
     sessions: { alive: 49, byState: { ended: 200, idle: 181, running: 0 } },
     configProblems: ['agent.yaml:2:3 first\nagent.yaml:3:1 second', 'third'],
+    background: null,
     problem: null,
   };
   const text = formatStatus(status, createStyle({ write: () => true }, {}));

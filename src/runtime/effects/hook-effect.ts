@@ -80,7 +80,7 @@ async function callHook(
     holder: session.id,
     ...(session.project ? { project: session.project } : {}),
   };
-  return HOOKS[hook]({ call: deps.daemon.call, host, key, caller, options });
+  return HOOKS[hook]({ call: deps.daemon.call, host, key, caller, readsWorkflows: deps.config.background.workflows, options });
 }
 
 interface HookCall {
@@ -89,6 +89,8 @@ interface HookCall {
   /** Of the work in hand, the same after a restart. */
   readonly key: string;
   readonly caller: { harness: string; sessionKey: string; agentId: string; runtimePath: 'plugin'; holder: string; project?: string };
+  /** Sessions of workflow activations are read for memories too. */
+  readonly readsWorkflows: boolean;
   readonly options: CallOptions;
 }
 
@@ -162,11 +164,22 @@ async function callCompactionComplete({ call, host, caller, options }: HookCall)
   return { bypassed: reply.bypassed ?? false, ...(reply.memoryId ? { memoryId: reply.memoryId } : {}) };
 }
 
-async function callSessionEnd({ call, host, caller, options }: HookCall): Promise<HookReply> {
+async function callSessionEnd({ call, host, caller, readsWorkflows, options }: HookCall): Promise<HookReply> {
   const transcript = transcriptOf(host);
   const reason = host.core.snapshot.context.endReason ?? 'client';
-  const reply = await call(daemonOperations.hookSessionEnd, { ...caller, reason, transcript }, options);
+  const quiet = workflowOf(host) !== undefined && !readsWorkflows;
+  const reply = await call(
+    daemonOperations.hookSessionEnd,
+    { ...caller, reason, transcript, ...(quiet ? { background: false } : {}) },
+    options,
+  );
   return { bypassed: reply.bypassed ?? false };
+}
+
+/** The workflow whose activation a session is; undefined for other sessions. */
+export function workflowOf({ view }: SessionHost): string | undefined {
+  const { workflow, workflowAgent } = view.session.metadata;
+  return typeof workflow === 'string' && typeof workflowAgent === 'string' ? workflow : undefined;
 }
 
 /** What was said so far, summaries left out: the daemon keeps what it has not seen yet. */

@@ -6,7 +6,8 @@ import { assembleContext, assembleSummaryRequest } from '../../core/context.ts';
 import { AppError, isAppError } from '../../core/errors.ts';
 import { parseJsonAnswer } from '../../core/json-answer.ts';
 import type { CompletionOptions, CompletionResult, ToolCall } from '../../core/provider.ts';
-import { estimateCost, priceFor } from '../../providers/prices.ts';
+import type { CallAccount } from '../../core/usage.ts';
+import { costOf } from '../../providers/metered.ts';
 import { compileAcceptedOutput } from '../../tools/tool-input.ts';
 import { callPolicy, type PolicyAnswer } from '../approval-policy.ts';
 import type { SessionHost } from '../session-host.ts';
@@ -14,6 +15,7 @@ import type { InputDraft } from '../session-state.ts';
 import type { LimitMet } from '../slots.ts';
 import { classOf } from './call-class.ts';
 import { ABORTED, type EffectDeps } from './effect-deps.ts';
+import { workflowOf } from './hook-effect.ts';
 
 /** What every provider takes back; an id that is sent anew is cut to it. */
 const CALL_ID_CHARS_MAX = 64;
@@ -82,6 +84,7 @@ async function stream(
     systemPrompt,
     signal,
     idempotencyKey: `${host.id}:${pending.key}`,
+    account: accountOf(host, pending),
     onUsage: (usage) => {
       watch.usage = usage;
     },
@@ -126,7 +129,7 @@ function succeeded(deps: EffectDeps, host: SessionHost, pending: ModelPending, r
     stopReason: result.stopReason,
     model: result.model,
     usage: result.usage,
-    costUsd: costOf(deps, pending, result),
+    costUsd: priceOf(deps, pending, result),
     durationMs: watch.durationMs,
     firstTokenMs: watch.firstTokenMs,
     ...(outputFault === undefined ? {} : { outputValid: outputFault === '', ...(outputFault ? { outputFault } : {}) }),
@@ -203,11 +206,23 @@ function faultsAgainst(schema: Readonly<Record<string, unknown>>, answer: unknow
   return faults.map(({ pointer, detail }) => `${pointer || 'the answer'} ${detail}`).join('; ');
 }
 
-function costOf(deps: EffectDeps, pending: ModelPending, { usage, model }: Pick<CompletionResult, 'usage' | 'model'>): number | null {
-  const own = deps.config.providers[pending.provider]?.models;
-  const price =
-    own?.[model]?.price ?? own?.[pending.model]?.price ?? priceFor(pending.model, usage.inputTokens) ?? priceFor(model, usage.inputTokens);
-  return estimateCost(usage, deps.providers.get(pending.provider).kind === 'demo' ? { input: 0, output: 0 } : price);
+function priceOf(deps: EffectDeps, pending: ModelPending, { usage, model }: Pick<CompletionResult, 'usage' | 'model'>): number | null {
+  const provider = deps.providers.get(pending.provider);
+  return costOf(deps.config.providers, { provider, asked: pending.model, answered: model, usage });
+}
+
+/** What the call is counted under. A fallback asks again after calls that failed, like a second attempt. */
+function accountOf(host: SessionHost, { purpose, attempt, fallbacks }: ModelPending): CallAccount {
+  const workflow = workflowOf(host);
+  const { agent, sessionKey: session } = host.view.session;
+  const answer = workflow === undefined ? 'chat' : 'workflow';
+  return {
+    purpose: purpose === 'summary' ? 'compaction' : answer,
+    agent,
+    session,
+    attempt: attempt + fallbacks,
+    ...(workflow === undefined ? {} : { workflow }),
+  };
 }
 
 function failed(
@@ -237,7 +252,7 @@ function failed(
         ...(fallback ? { fallback } : {}),
         durationMs: watch.durationMs,
         partialChars: watch.text.length,
-        ...(watch.usage ? { usage: watch.usage, costUsd: costOf(deps, pending, { usage: watch.usage, model: pending.model }) } : {}),
+        ...(watch.usage ? { usage: watch.usage, costUsd: priceOf(deps, pending, { usage: watch.usage, model: pending.model }) } : {}),
       },
     },
   ];
