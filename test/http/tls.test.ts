@@ -80,7 +80,7 @@ describe('server.tls', () => {
     const said = await cli(['chat', '--path', folder, '--print', 'Hello.']);
     expect(said, said.stderr).toMatchObject({ code: 0 });
     expect((await cli(['usage', '--path', folder])).stdout).toContain('total');
-  });
+  }, 120_000);
 
   test('names the file that cannot be read, and a key that is another certificate’s', async () => {
     await expect(startGuarded('server: { tls: { cert: none.pem, key: none.pem } }\n')).rejects.toMatchObject({
