@@ -74,6 +74,11 @@ const HOOK_SCOPE = { ...MEMORIES, keys: ['sessionKey', 'sessionId'] } as const;
 const bypassed = z.literal(true).optional();
 
 /** What was said, kept raw. */
+/** Largest body with a transcript in it. A longer one goes by `transcriptPath`. */
+const TRANSCRIPT_BODY_BYTES_MAX = 16 * 1_048_576;
+/** Values of a transcript: three a turn. */
+const TRANSCRIPT_VALUES_MAX = 100_000;
+
 const spoken = {
   /** A transcript file of the harness; see memory.transcripts.roots for where it may lie. */
   transcriptPath: optionalText(4_096),
@@ -184,7 +189,8 @@ export const hookOperations = {
       bypassed,
     }),
     errors: [],
-    bodyBytesMax: 64 * 1_048_576,
+    bodyBytesMax: TRANSCRIPT_BODY_BYTES_MAX,
+    bodyValuesMax: TRANSCRIPT_VALUES_MAX,
   }),
   hookRemember: defineOperation({
     ...hook,
@@ -256,6 +262,7 @@ export const hookOperations = {
       bypassed,
     }),
     errors: ['session_claimed', 'storage_failed'],
-    bodyBytesMax: 64 * 1_048_576,
+    bodyBytesMax: TRANSCRIPT_BODY_BYTES_MAX,
+    bodyValuesMax: TRANSCRIPT_VALUES_MAX,
   }),
 };

@@ -12,6 +12,8 @@ import { Signal } from './signal.ts';
 export const LOG_FILE_BYTES_MAX = 32 * 1_048_576;
 /** An import's body is the file's text with a little around it. */
 const IMPORT_BODY_BYTES_MAX = 33 * 1_048_576;
+/** Values of an import; its signals are parsed in pieces. */
+const IMPORT_VALUES_MAX = 1_000_000;
 
 /** First line of a log file. */
 export const LogHeader = z.strictObject({
@@ -153,5 +155,6 @@ export const logOperations = {
     errors: ['invalid_request', 'id_conflict', 'turn_open', 'overloaded', 'draining', 'storage_failed'],
     status: 201,
     bodyBytesMax: IMPORT_BODY_BYTES_MAX,
+    bodyValuesMax: IMPORT_VALUES_MAX,
   }),
 };

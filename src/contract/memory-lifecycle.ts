@@ -35,6 +35,8 @@ export const RATINGS_MAX = 200;
 /** Memories on one page of an export, and in one call of an import. */
 export const TRANSFER_MEMORIES_MAX = 1_000;
 const IMPORT_BODY_BYTES_MAX = 32 * 1_048_576;
+/** Values of an import; its memories are parsed in pieces. */
+const IMPORT_VALUES_MAX = 100_000;
 
 /** First line of an export. */
 export const MemoryFileHeader = z.looseObject({ format: z.literal('signet-memories'), version: z.literal(1) });
@@ -292,5 +294,6 @@ export const memoryLifecycleOperations = {
     }),
     errors: ['storage_failed'],
     bodyBytesMax: IMPORT_BODY_BYTES_MAX,
+    bodyValuesMax: IMPORT_VALUES_MAX,
   }),
 };

@@ -28,6 +28,8 @@ export interface Operation<I extends z.ZodType = z.ZodType, O extends z.ZodType 
   readonly unknownFields?: 'refuse' | 'ignore';
   /** Largest body, default BODY_BYTES_MAX. */
   readonly bodyBytesMax?: number;
+  /** Most values of a body (numbers, texts, members, lists, objects), default BODY_VALUES_MAX. */
+  readonly bodyValuesMax?: number;
   /** Where fields travel when method alone does not say: query fields of a POST. */
   readonly queryFields?: readonly string[];
   /** Body fields whose name on the wire differs, because a path field took it: `{ promptId: 'id' }`. Both names are read; documents show the wire name. */
@@ -46,6 +48,8 @@ export type OutputOf<Op extends Operation> = z.output<Op['output']>;
 
 /** Default limit of a JSON body in bytes. */
 export const BODY_BYTES_MAX = 1_048_576;
+/** Default limit of the values in a JSON body: to parse and check so many takes some 20 ms. */
+export const BODY_VALUES_MAX = 20_000;
 
 /** @param operation  its scope names fields of its own input: anything else does not compile */
 export function defineOperation<I extends z.ZodType, O extends z.ZodType>(

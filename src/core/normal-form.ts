@@ -3,7 +3,18 @@ const MARKS_MAX = 30;
 /** Marks, and the two half-width letters that become one when they are normalized. */
 const MARKS_TOO_MANY = new RegExp(`([\\p{M}\\uff9e\\uff9f]{${MARKS_MAX}})[\\p{M}\\uff9e\\uff9f]+`, 'gu');
 
-/** A text of a stranger in a normal form of Unicode. Sorting takes the square of the marks in a row: those beyond 30 are left out. */
+/** Ligatures of whole sentences, which compatibility forms write out in 8 or 18 characters. They stay as they are. */
+const SENTENCES = /([\ufdfa\ufdfb]+)/;
+
+/**
+ * A text in a normal form of Unicode, safe for untrusted text. Sorting takes the square of the marks in a row, so those beyond 30 are left out;
+ * nothing becomes more than 6 times as long.
+ */
 export function normalForm(text: string, form: 'NFC' | 'NFD' | 'NFKC' | 'NFKD'): string {
-  return text.replace(MARKS_TOO_MANY, '$1').normalize(form);
+  const plain = text.replace(MARKS_TOO_MANY, '$1');
+  if (!SENTENCES.test(plain)) return plain.normalize(form);
+  return plain
+    .split(SENTENCES)
+    .map((part, index) => (index % 2 === 1 ? part : part.normalize(form)))
+    .join('');
 }

@@ -1,7 +1,7 @@
-/** What looks like a secret: tokens behind "Bearer", values of things called key, token, secret or password, keys by their known beginnings. Names have a bound: whole turns are searched, and runs without one take quadratic time. */
+/** What looks like a secret: tokens behind "Bearer", values of things called key, token, secret or password, keys by their known beginnings. What stands before the keyword of a name is not looked at, and what follows has a bound: otherwise a long run takes quadratic time. */
 const SECRETS: readonly RegExp[] = [
   /\b(bearer\s+)[\w.~+/-]{16,}=*/gi,
-  /\b((?:[\w-]{0,64}(?:api[_-]?key|token|secret|passw(?:or)?d|credential)[\w-]{0,64})["']?\s*[:=]\s*["']?)[^\s"',;]{6,}/gi,
+  /((?:api[_-]?key|token|secret|passw(?:or)?d|credential)[\w-]{0,64}["']?\s{0,32}[:=]\s{0,32}["']?)[^\s"',;]{6,}/gi,
   /\b()(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[abposr]|AKIA|ASIA)[-_]?[A-Za-z0-9_-]{16,}/g,
   /()-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
 ];

@@ -47,9 +47,11 @@ async function submitPrompt(deps: HookDeps, session: HookSession, input: HookInp
   await keepRatings(deps, session, { ...feedbackInText(input.lastAssistantMessage ?? ''), ...input.memory_feedback });
   const { recallLimit, injectCharsMax } = deps.config.hooks.userPromptSubmit;
   const prompt = [input.userMessage, input.userPrompt, input.prompt].find((candidate) => candidate?.trim()) ?? '';
-  const text = searchText(withoutEnvelopes(prompt), input.lastAssistantMessage);
+  const said = withoutEnvelopes(prompt);
+  // A recall looks at so many characters; a prompt may be a file that was pasted.
+  const text = searchText(said.slice(0, QUERY_CHARS_MAX), input.lastAssistantMessage?.slice(-QUERY_CHARS_MAX));
   const recent = session.line ? await deps.sessions.recentlyInjected(session.line, REPEAT_AFTER_TURNS) : new Set<string>();
-  const deeds = text === '' ? askedDeeds(withoutEnvelopes(prompt)) : '';
+  const deeds = text === '' ? askedDeeds(said.slice(0, QUERY_CHARS_MAX)) : '';
   const limit = recallLimit && recallLimit + Math.min(recent.size, REPEATS_PASSED_MAX);
   const found = deeds === '' ? await recallFor(deps, session, text, limit) : await rulesFor(deps, session, deeds, limit);
   const fresh = found.results.filter((result) => !recent.has(result.id));
@@ -58,7 +60,7 @@ async function submitPrompt(deps: HookDeps, session: HookSession, input: HookInp
   const worth = worthShowing(candidates);
   const fallback =
     worth.length > 0 || recallLimit === 0 ? undefined : await fallbackFor(deps.lineage, reader, { text, project, sessionKey: key });
-  if (session.line) await deps.lineage.prompted(session.line, withoutEnvelopes(prompt));
+  if (session.line) await deps.lineage.prompted(session.line, said);
   const memories = { query: text, candidates: worth };
   const { inject, shown } = compose(localTime(deps.clock.now()), memories, injectCharsMax, fallback);
   if (session.line) {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { WebSocket } from '@fastify/websocket';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { BODY_BYTES_MAX, type Operation } from '../contract/operation.ts';
+import { BODY_BYTES_MAX, BODY_VALUES_MAX, type Operation } from '../contract/operation.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { RequestContext } from '../core/operation-call.ts';
@@ -207,9 +207,17 @@ function routeOf(host: RouteHost, operation: Operation) {
     method: operation.method,
     url: operation.path,
     bodyLimit: operation.bodyBytesMax ?? BODY_BYTES_MAX,
+    config: { valuesMax: operation.bodyValuesMax ?? BODY_VALUES_MAX },
     onRequest: admission(host, operation),
     errorHandler: (error: Error, request: FastifyRequest, reply: FastifyReply) => sendProblem(host.log, error, request, reply, operation),
   };
+}
+
+declare module 'fastify' {
+  /** What the body parser of the app reads of a route. */
+  interface FastifyContextConfig {
+    readonly valuesMax?: number;
+  }
 }
 
 type Done = (error?: Error) => void;

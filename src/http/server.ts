@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import websocketPlugin from '@fastify/websocket';
-import Fastify, { type FastifyInstance } from 'fastify';
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import type { Operation, ParsedInputOf } from '../contract/operation.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
@@ -179,12 +179,10 @@ function createApp(
   });
   app.removeAllContentTypeParsers();
   // The gate has refused every other type by now; on an unknown path the body does not matter.
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, bytes, done) => {
-    try {
-      done(null, request.is404 ? undefined : parseJsonBody(bytes as Buffer, halvesOn(request.routeOptions.url)));
-    } catch (error) {
-      done(error as Error);
-    }
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, bytes: Buffer) => {
+    if (request.is404) return undefined;
+    const { url, config } = request.routeOptions;
+    return parseJsonBody(bytes, { halves: halvesOn(url), ...(config.valuesMax === undefined ? {} : { valuesMax: config.valuesMax }) });
   });
   app.setErrorHandler((error, request, reply) => sendProblem(log, error, request, reply));
   return app;

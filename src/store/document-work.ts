@@ -1,6 +1,7 @@
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
 import { DOCUMENT, type DocumentDraft, type DocumentName, type DocumentNote } from '../core/document.ts';
 import { AppError, isAppError } from '../core/errors.ts';
+import { contentHash } from '../core/memory-hash.ts';
 import type { MemoryDraft } from '../core/memory-store.ts';
 import { heldBy, selectMemories } from './memory-store-scope.ts';
 import { forgetMemory, insertMemory } from './memory-store-write.ts';
@@ -61,6 +62,8 @@ export function stagePage(db: DatabaseSync, staging: Staging, from: number, nowM
   const { documentId, draft, known, createdAtMs } = staging;
   requireWriting(db, documentId, draft);
   for (const [offset, piece] of draft.pieces.slice(from, from + PAGE_PIECES).entries()) {
+    // A document that repeats itself says it once.
+    if (known.has(contentHash(piece.content))) continue;
     const { memory, deduped } = insertMemory(db, { ...piece, createdAtMs }, nowMs);
     const hash = deduped ? memory.id : hide(db, memory.id);
     if (known.has(hash)) {

@@ -117,6 +117,17 @@ test('a long document is taken in as a whole, and calls about it at the same tim
   expect(await found(daemon, 'word217')).toEqual(['Book › Page 217\nOn page 217 stands word217.']);
 });
 
+test('a section that is repeated ten thousand times is one memory, and none is written to be taken away again', async () => {
+  const daemon = await serveDaemon();
+  const content = '# Log\nnothing happened\n\n'.repeat(10_000);
+  const { body } = await daemon.post(PATH, { source: 'log', content });
+  expect(body).toMatchObject({ status: 'ingested', chunks: 1 });
+  const db = new DatabaseSync(join(daemon.folder, 'data', 'memory.db'), { readOnly: true });
+  const { seq } = db.prepare('SELECT max(seq) AS seq FROM memories').get() as { seq: number };
+  db.close();
+  expect(seq).toBeLessThan(10);
+});
+
 const BOOK = Array.from({ length: 600 }, (_, n) => `## Page ${n}\nOn page ${n} stands word${n}.`).join('\n');
 const { ingestDocument, listDocuments, forgetDocument } = documentOperations;
 

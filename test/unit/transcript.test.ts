@@ -1,8 +1,10 @@
 import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { normalForm } from '../../src/core/normal-form.ts';
 import { knownTurns } from '../../src/core/transcript.ts';
 import { turnOfLine, turnsOfText } from '../../src/core/transcript-parse.ts';
+import { redactSecrets } from '../../src/core/transcript-redact.ts';
 import { readTranscriptFile, TRANSCRIPT_BYTES_MAX } from '../../src/daemon/transcript-file.ts';
 import { openMemoryStores } from '../../src/store/memory-store.ts';
 import { memoryMigrations } from '../../src/store/memory-store-schema.ts';
@@ -163,4 +165,20 @@ test('transcripts of an older file, kept in one piece, are turns afterwards', as
   ]);
   expect(await stores.transcripts.search('dot', { text: 'old words', limit: 9 })).toHaveLength(1);
   expect(await stores.transcripts.line({ ...line, sessionKey: 'empty' })).toBeUndefined();
+});
+
+test('names of secrets are found with anything before and behind their keyword', () => {
+  for (const text of [
+    'my-api-key-2: hunter2hunter2',
+    'MY_SECRET = "hunter2hunter2"',
+    'token-token-token=hunter2hunter2',
+    'x_password_old :\n  hunter2hunter2',
+  ])
+    expect(redactSecrets(text)).toBe(text.replace('hunter2hunter2', '[redacted]'));
+  expect(redactSecrets('a token of trust, a secret: shh')).toBe('a token of trust, a secret: shh');
+});
+
+test('ligatures of whole sentences keep their length in every normal form, and everything else is normalized', () => {
+  expect(normalForm('\ufdfa Ａﬁ \ufdfb', 'NFKC')).toBe('\ufdfa Afi \ufdfb');
+  expect(normalForm('e\u0301', 'NFC')).toBe('\u00e9');
 });
