@@ -89,6 +89,8 @@ export interface Turn {
   readonly memories: number;
   readonly researched: number;
   readonly researchFailed: number;
+  /** Tools that failed, and how; absent while none has. */
+  readonly researchFaults?: readonly { readonly name: string; readonly code: string; readonly message: string }[];
 }
 
 export interface Compaction {
@@ -143,6 +145,12 @@ export interface SessionContext {
 export interface SessionInput {
   readonly at: number;
   readonly created: PayloadOf<'session:created'>;
+}
+
+/** Input of a tool that runs before generation: the prompt as its schema takes it. */
+export function researchInput(tool: OfferedTool | undefined, query: string): Record<string, unknown> {
+  const { field = 'query', charsMax, fixed } = tool?.research ?? {};
+  return { ...fixed, [field]: charsMax === undefined ? query : query.slice(0, charsMax) };
 }
 
 const NO_USAGE: Usage = { inputTokens: 0, outputTokens: 0 };

@@ -23,7 +23,7 @@ import { followConfig } from './follow-config.ts';
 import { openapiDocument } from './http/openapi.ts';
 import type { SecurityOptions } from './http/security.ts';
 import { createHttpServer, createSharedLimits, type HttpAddress, type SharedLimits } from './http/server.ts';
-import { connectMcpServer } from './mcp/mcp-client.ts';
+import { createMcpConnector } from './mcp/mcp-client.ts';
 import { createMcpRoute } from './mcp/server-route.ts';
 import { createModelRoutes } from './model-routes.ts';
 import { type OpenedAuth, openAuth } from './open-auth.ts';
@@ -37,6 +37,7 @@ import { chooseModel } from './runtime/model-choice.ts';
 import type { EffectRecorder } from './runtime/recording/effect-recorder.ts';
 import { openRuntime } from './runtime/runtime.ts';
 import { telemetryOptions } from './runtime/telemetry.ts';
+import { openChildGroups } from './store/child-groups.ts';
 import { type OpenedSignalLog, openSignalLog } from './store/signal-log.ts';
 import { createJsonToolStore } from './store/tool-store.ts';
 import { openUsage } from './store/usage-store.ts';
@@ -361,10 +362,11 @@ async function composeRuntime(
   const secretTools = createSecretTools(client, (agent) => config.secretTools.agents.includes(agent));
   for (const tool of [...createMemoryTools(client), ...createSkillTools(client), ...secretTools, ...(embedding.tools ?? [])])
     tools.register(tool);
+  const groups = openChildGroups(folder, logger);
   const toolService = createToolService({
     registry: tools,
     store: createJsonToolStore(folder),
-    connectMcp: connectMcpServer,
+    connectMcp: createMcpConnector(groups),
     allowedHosts: loaded.config.daemon.allowedHosts,
     log: logger,
   });
@@ -383,6 +385,8 @@ async function composeRuntime(
     logger,
     info: { version: VERSION, workspace: folder, startedAt, lost: reportFinding(log, logger) },
   });
+  // Before they are started anew: what is left may hold a port or a lock.
+  await groups.endLeftovers();
   await toolService.restore(Object.entries(mcpServers).map(([mcpServer, server]) => ({ mcpServer, ...server })));
   return { runtime, providers, recorder, toolService, config };
 }

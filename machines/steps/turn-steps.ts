@@ -7,6 +7,7 @@ import {
   type OutputEvent,
   type Pending,
   type QueuedPrompt,
+  researchInput,
   type SessionContext,
 } from '../session-context.ts';
 import { newOf, shownOf } from './message-steps.ts';
@@ -14,6 +15,9 @@ import { isoAt, payloadOf, type Step, settleEvent, withTurn } from './step.ts';
 
 /** Characters of a prompt kept in the context as the research tools' query; the whole text stands in the log. */
 const QUERY_CHARS_MAX = 2_000;
+
+/** Characters of the reason why a research tool failed that a turn keeps. */
+const FAULT_CHARS_MAX = 500;
 
 const queuedPrompt = (event: Parameters<Step>[1]): QueuedPrompt => waitingPrompt(payloadOf(event, 'prompt:received'));
 
@@ -131,7 +135,7 @@ function askResearch(prompt: QueuedPrompt, turn: number): OutputEvent[] {
         payload: {
           id: `pre_${turn}_${index}`,
           name,
-          input: { query: prompt.query },
+          input: researchInput(offered, prompt.query),
           key: `t${turn}.p${index}`,
           class: offered?.class ?? 'unsafe',
           origin: offered?.origin ?? 'custom',
@@ -172,6 +176,7 @@ const keepResearch: Step = (context, event) => {
         {
           researched: (turn?.researched ?? 0) + 1,
           researchFailed: (turn?.researchFailed ?? 0) + (result.isError ? 1 : 0),
+          ...(result.isError ? { researchFaults: [...(turn?.researchFaults ?? []), faultOf(result)] } : {}),
         },
       ),
       contextTokens: context.contextTokens + estimateTokens(result.isError ? 0 : result.bytes),
@@ -179,6 +184,11 @@ const keepResearch: Step = (context, event) => {
     },
   };
 };
+
+/** The log holds the whole output; a turn keeps what tells a person why. */
+function faultOf({ name, error }: PayloadOf<'tool:result'>): { name: string; code: string; message: string } {
+  return { name, code: error?.code ?? 'tool_failed', message: (error?.message ?? 'the tool failed').slice(0, FAULT_CHARS_MAX) };
+}
 
 const endResearch: Step = (context, event) =>
   context.turn === null
@@ -191,6 +201,7 @@ const endResearch: Step = (context, event) =>
               memories: context.turn.memories,
               tools: context.turn.researched,
               failed: context.turn.researchFailed,
+              ...(context.turn.researchFaults ? { faults: [...context.turn.researchFaults] } : {}),
               tookMs: event.at - context.turn.researchAt,
             },
           },

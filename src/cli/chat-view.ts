@@ -145,8 +145,10 @@ const STATE_EVENT = /^session:(starting|researching|generating|tool-looping|comp
 function describeState(event: SessionEvent, style: Style): string | undefined {
   if (isSignal(event, 'turn:queued')) return style.dim(`· queued, place ${event.payload.position}`);
   if (isSignal(event, 'research:end')) {
-    const { memories } = event.payload;
-    return memories > 0 ? style.dim(`· ${memories} ${memories === 1 ? 'memory' : 'memories'} found`) : undefined;
+    const { memories, faults = [] } = event.payload;
+    const failed = faults.map(({ name, message }) => style.yellow(`· ${name} failed: ${plainLine(message, NOTE_CHARS_MAX)}`));
+    const found = memories > 0 ? [style.dim(`· ${memories} ${memories === 1 ? 'memory' : 'memories'} found`)] : [];
+    return [...found, ...failed].join('\n') || undefined;
   }
   if (isSignal(event, 'compaction:complete')) {
     return style.dim(`· compacted from ${event.payload.tokensBefore} to ${event.payload.tokensAfter} tokens`);

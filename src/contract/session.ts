@@ -138,6 +138,8 @@ export const PromptAnswer = z.object({
   /** Parsed answer when `output.schema` was given. */
   output: z.unknown().optional(),
   toolResults: z.array(ToolResult),
+  /** Tools that run before generation and failed: the model answered without them. Absent when none has. */
+  researchFaults: z.array(z.object({ name: z.string(), code: z.string(), message: z.string() })).optional(),
   usage: Usage,
   costUsd: z.number().nullable(),
   stopReason: z.string().nullable(),

@@ -16,8 +16,24 @@ export const MachineRef = z.object({ id: text, version: text, digest: text });
 export const HookName = z.enum(['session-start', 'user-prompt-submit', 'session-end', 'pre-compaction', 'compaction-complete']);
 export type HookName = z.output<typeof HookName>;
 
+/** How a tool that runs before generation takes the prompt, where that is not `{query: <the prompt>}`. */
+export const ResearchInput = z.object({
+  field: text,
+  /** Longer prompts are cut to it. */
+  charsMax: count.optional(),
+  /** Other fields it requires, with values its schema names. */
+  fixed: z.record(z.string(), z.unknown()).optional(),
+});
+export type ResearchInput = z.output<typeof ResearchInput>;
+
 /** A tool the model may call in a turn, as far as the machine must know it. */
-export const OfferedTool = z.object({ name: text, class: ToolClass, origin: z.enum(['builtin', 'custom', 'mcp']), tokens: count });
+export const OfferedTool = z.object({
+  name: text,
+  class: ToolClass,
+  origin: z.enum(['builtin', 'custom', 'mcp']),
+  tokens: count,
+  research: ResearchInput.optional(),
+});
 export type OfferedTool = z.output<typeof OfferedTool>;
 
 /** A call the model asked for, with what the registry and the policy said of it at that moment. */

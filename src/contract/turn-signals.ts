@@ -60,7 +60,17 @@ export const TURN_SIGNALS = {
     'A message of another agent, once: when it arrives, or with the `turn` that shows it first. The text stands in the inject of the hook.',
   ),
   'research:start': spec('machine', z.object({ promptId: text, tools: z.array(text) }), 'The research phase begins.'),
-  'research:end': spec('machine', z.object({ memories: count, tools: count, failed: count, tookMs: ms }), 'The research phase is over.'),
+  'research:end': spec(
+    'machine',
+    z.object({
+      memories: count,
+      tools: count,
+      failed: count,
+      tookMs: ms,
+      faults: z.array(z.object({ name: text, ...ErrorFields })).optional(),
+    }),
+    'The research phase is over; `faults` names the tools that failed.',
+  ),
   'context:assembled': spec(
     'machine',
     z.object({ sections: z.array(z.object({ name: text, tokens: count })), tokens: count, limit: count, messages: count, digest: text }),

@@ -1,9 +1,10 @@
 import type { Tool as ListedTool } from '@modelcontextprotocol/sdk/types.js';
 import { type McpServer, stricterClass, type ToolClass } from '../contract/tool.ts';
+import type { ChildGroups } from '../core/child-groups.ts';
 import { untilAborted } from '../core/deadline.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { ConnectMcp, McpConnection } from '../core/mcp-connection.ts';
+import type { ConnectMcp, ConnectOptions, McpConnection } from '../core/mcp-connection.ts';
 import type { Tool, ToolContext } from '../core/tool.ts';
 import { readResult } from './mcp-result.ts';
 import { type McpSession, openMcpSession, reasonOf } from './mcp-session.ts';
@@ -15,14 +16,24 @@ const RESTART_MS = 250;
 const RESTART_MS_MAX = 10_000;
 
 /** Connect to an MCP server over stdio (`command`) or Streamable HTTP (`url`). The SDK is loaded with the first connection. */
-export const connectMcpServer: ConnectMcp = async (config, { log, signal, timeoutMs }) => {
+export const connectMcpServer: ConnectMcp = (config, options) => connect(config, options, NO_GROUPS);
+
+/** The same; servers that are processes are noted, so that they can be ended when this process was killed. */
+export function createMcpConnector(groups: ChildGroups): ConnectMcp {
+  return (config, options) => connect(config, options, groups);
+}
+
+/** Of a program that notes nothing. */
+const NO_GROUPS: ChildGroups = { environment: {}, add() {}, remove() {} };
+
+async function connect(config: McpServer, { log, signal, timeoutMs }: ConnectOptions, groups: ChildGroups): Promise<McpConnection> {
   if ((config.command === undefined) === (config.url === undefined)) {
     throw new AppError('invalid_request', { detail: `MCP server ${config.mcpServer} needs either command or url` });
   }
-  const connection = new McpServerConnection(config, log, timeoutMs);
+  const connection = new McpServerConnection(config, { log, timeoutMs, groups });
   await connection.open(signal);
   return connection;
-};
+}
 
 class McpServerConnection implements McpConnection {
   tools: readonly Tool[] = [];
@@ -30,6 +41,7 @@ class McpServerConnection implements McpConnection {
   readonly #log: Logger;
   /** Deadline of a start; longer when the last one was not in time. */
   readonly #timeoutMs: number;
+  readonly #groups: ChildGroups;
   readonly #closing = new AbortController();
   #session: McpSession | undefined;
   #reopening: Promise<McpSession> | undefined;
@@ -39,10 +51,11 @@ class McpServerConnection implements McpConnection {
   #ends = 0;
   #endedAt = 0;
 
-  constructor(config: McpServer, log: Logger, timeoutMs: number) {
+  constructor(config: McpServer, { log, timeoutMs, groups }: { log: Logger; timeoutMs: number; groups: ChildGroups }) {
     this.#config = config;
     this.#log = log;
     this.#timeoutMs = timeoutMs;
+    this.#groups = groups;
   }
 
   async open(signal: AbortSignal): Promise<McpSession> {
@@ -50,6 +63,7 @@ class McpServerConnection implements McpConnection {
       log: this.#log,
       signal,
       timeoutMs: this.#timeoutMs,
+      groups: this.#groups,
       onGone: () => this.#noteEnd(session),
       onListChanged: () => this.#refresh(),
     });

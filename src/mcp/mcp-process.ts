@@ -2,6 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { McpServer } from '../contract/tool.ts';
+import type { ChildGroups } from '../core/child-groups.ts';
 import type { Logger } from '../core/logger.ts';
 import { createLineReader } from './line-reader.ts';
 
@@ -21,7 +22,11 @@ const INHERITED = ['HOME', 'LANG', 'LC_ALL', 'LOGNAME', 'PATH', 'SHELL', 'TERM',
  * An MCP server as a child process that speaks over stdin and stdout. It leads a process group of its own, and at the end, its own or
  * ours, the whole group goes: a server started by `npx` or a shell is a grandchild.
  */
-export async function createProcessTransport(config: McpServer & { readonly command: string }, log: Logger): Promise<Transport> {
+export async function createProcessTransport(
+  config: McpServer & { readonly command: string },
+  log: Logger,
+  groups: ChildGroups,
+): Promise<Transport> {
   const { deserializeMessage, serializeMessage } = await import('@modelcontextprotocol/sdk/shared/stdio.js');
   const linesOf = createLineReader(MESSAGE_BYTES_MAX);
   let child: ChildProcessWithoutNullStreams | undefined;
@@ -48,13 +53,20 @@ export async function createProcessTransport(config: McpServer & { readonly comm
 
   const transport: Transport = {
     async start() {
-      child = spawn(config.command, config.args ?? [], { env: environment(config), stdio: 'pipe', detached: true, windowsHide: true });
+      child = spawn(config.command, config.args ?? [], {
+        env: environment(config, groups),
+        stdio: 'pipe',
+        detached: true,
+        windowsHide: true,
+      });
       const started = child;
+      // At once: a daemon that is killed now leaves it behind.
+      if (started.pid !== undefined) groups.add(started.pid, `MCP server ${config.mcpServer}`);
       started.stdout.on('data', read);
       started.stdout.on('error', (error) => transport.onerror?.(error));
       started.stdin.on('error', (error) => transport.onerror?.(error));
       logStderr(started, config.mcpServer, log);
-      whenGone(started, () => transport.onclose?.());
+      whenGone(started, groups, () => transport.onclose?.());
       await once(started, 'spawn'); // Rejects with the `error` of a command that cannot be started.
       started.on('error', (error) => transport.onerror?.(error));
     },
@@ -72,13 +84,13 @@ export async function createProcessTransport(config: McpServer & { readonly comm
   return transport;
 }
 
-function environment({ env }: McpServer): NodeJS.ProcessEnv {
+function environment({ env }: McpServer, groups: ChildGroups): NodeJS.ProcessEnv {
   const inherited = INHERITED.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]] as const]));
-  return { ...Object.fromEntries(inherited), ...env };
+  return { ...Object.fromEntries(inherited), ...env, ...groups.environment };
 }
 
 /** Once: when the process has ended and what it wrote is read. */
-function whenGone(child: ChildProcessWithoutNullStreams, gone: () => void): void {
+function whenGone(child: ChildProcessWithoutNullStreams, groups: ChildGroups, gone: () => void): void {
   let timer: NodeJS.Timeout | undefined;
   let isTold = false;
   const tell = (): void => {
@@ -88,6 +100,7 @@ function whenGone(child: ChildProcessWithoutNullStreams, gone: () => void): void
   };
   child.once('exit', () => {
     killGroup(child, 'SIGKILL'); // What it started and left behind.
+    if (child.pid !== undefined) groups.remove(child.pid);
     timer = setTimeout(tell, DRAIN_MS);
   });
   child.once('close', tell);

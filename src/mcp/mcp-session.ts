@@ -4,6 +4,7 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { CallToolResult, Tool as ListedTool } from '@modelcontextprotocol/sdk/types.js';
 import { type McpServer, TOOL_TIMEOUT_MS_MAX } from '../contract/tool.ts';
 import { VERSION } from '../contract/version.ts';
+import type { ChildGroups } from '../core/child-groups.ts';
 import { untilAborted } from '../core/deadline.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
@@ -42,6 +43,7 @@ export interface SessionOptions {
   readonly signal: AbortSignal;
   /** Deadline for start, handshake and the list of tools together, in ms. */
   readonly timeoutMs: number;
+  readonly groups: ChildGroups;
   onGone(): void;
   onListChanged(): void;
 }
@@ -50,7 +52,7 @@ export interface SessionOptions {
 export async function openMcpSession(config: McpServer, options: SessionOptions): Promise<{ session: McpSession; listed: ListedTool[] }> {
   const { log, signal, timeoutMs } = options;
   const late = AbortSignal.timeout(timeoutMs);
-  const transport = await createTransport(config, log);
+  const transport = await createTransport(config, log, options.groups);
   const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
   const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js');
   const client = new Client({ name: 'signet', version: VERSION });
@@ -145,9 +147,9 @@ async function createSession(client: Client, transport: Transport): Promise<McpS
   };
 }
 
-async function createTransport(config: McpServer, log: Logger): Promise<Transport> {
+async function createTransport(config: McpServer, log: Logger, groups: ChildGroups): Promise<Transport> {
   const { command, url } = config;
-  if (command !== undefined) return createProcessTransport({ ...config, command }, log);
+  if (command !== undefined) return createProcessTransport({ ...config, command }, log, groups);
   const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
   return new StreamableHTTPClientTransport(new URL(url!), { fetch: createGuardedFetch() }) as Transport;
 }

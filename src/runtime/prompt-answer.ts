@@ -85,6 +85,11 @@ class AnswerFold {
       case 'harness:end':
         this.#takeModelAnswer(signal.payload as unknown as PayloadOf<'harness:end'>);
         break;
+      case 'research:end': {
+        const { faults } = signal.payload as unknown as PayloadOf<'research:end'>;
+        if (faults) this.#answer.researchFaults = faults;
+        break;
+      }
       case 'tool:approval:resolved':
         this.#takeDecision(signal.payload as unknown as PayloadOf<'tool:approval:resolved'>);
         break;

@@ -15,6 +15,7 @@ import type { RequestContext } from '../core/operation-call.ts';
 import type { PromptView, SessionView } from '../core/session-view.ts';
 import { canonicalJson } from '../core/signal-seal.ts';
 import { parseTraceparent } from '../core/trace-context.ts';
+import { planResearchInput } from '../tools/research-input.ts';
 import { compileOutputCheck } from '../tools/tool-input.ts';
 import { chooseModel } from './model-choice.ts';
 import { emptyAnswer, goneAnswer, readAnswer } from './prompt-answer.ts';
@@ -195,14 +196,21 @@ function offeredTools(deps: RuntimeDeps, host: SessionHost): { tools: OfferedToo
   const allowed = host.core.allowedTools;
   const offered = deps.tools.list(host.core.agent).filter(({ name }) => allowed === null || allowed.includes(name));
   return {
-    tools: offered.map(({ name, class: toolClass, origin, description, inputSchema }) => ({
+    tools: offered.map(({ name, class: toolClass, origin, description, inputSchema, runBeforeGeneration }) => ({
       name,
       class: deps.config.toolClasses[name] ?? toolClass,
       origin,
       tokens: Math.ceil((name.length + description.length + schemaChars(inputSchema)) / CHARS_PER_TOKEN),
+      ...(runBeforeGeneration ? researchOf(inputSchema) : {}),
     })),
     preTools: offered.filter((tool) => tool.runBeforeGeneration).map((tool) => tool.name),
   };
+}
+
+/** A tool that was accepted before its schema was looked at is given `query`, and its turns say that it fails. */
+function researchOf(schema: Readonly<Record<string, unknown>>): Pick<OfferedTool, 'research'> {
+  const plan = planResearchInput(schema);
+  return plan === null || 'fault' in plan ? {} : { research: plan };
 }
 
 const SCHEMA_CHARS = new WeakMap<object, number>();

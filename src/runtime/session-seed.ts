@@ -1,5 +1,5 @@
 import { sessionMachine } from '../../machines/session.machine.ts';
-import type { OutputEvent, Pending, SessionContext } from '../../machines/session-context.ts';
+import { type OutputEvent, type Pending, researchInput, type SessionContext } from '../../machines/session-context.ts';
 import type { PayloadOf } from '../contract/catalog.ts';
 import type { Conversation } from '../core/conversation.ts';
 import { plainView, type SessionView } from '../core/session-view.ts';
@@ -108,7 +108,8 @@ function intentOf(pending: Pending, context: SessionContext): OutputEvent {
     }
     case 'tool': {
       const call = context.calls.find((candidate) => candidate.key === pending.key);
-      const input = call ? call.input : { query: context.turn?.query ?? '' };
+      const offered = context.turn?.tools.find(({ name }) => name === pending.name);
+      const input = call ? call.input : researchInput(offered, context.turn?.query ?? '');
       const { id, name, key, class: toolClass, phase } = pending;
       return { type: 'tool:call', payload: { id, name, input, key, class: toolClass, origin: call?.origin ?? 'custom', phase } };
     }

@@ -6,6 +6,7 @@ import type { Logger } from '../core/logger.ts';
 import { nearestNames } from '../core/nearest-name.ts';
 import type { ToolDefinition } from '../core/provider.ts';
 import type { Tool, ToolContext } from '../core/tool.ts';
+import { planResearchInput } from './research-input.ts';
 import { compileAcceptedInput, compileInputCheck, type InputCheck, requireInputBounds } from './tool-input.ts';
 import { failedRun, type RunLimits, runTool, type ToolRun } from './tool-run.ts';
 
@@ -82,6 +83,9 @@ export function createToolRegistry({ limits, log }: ToolRegistryDeps): ToolRegis
       requireName(tool.name);
       if (entries.has(tool.name)) throw new AppError('tool_exists', { detail: `a tool named ${tool.name} is registered already` });
       if (entries.size >= TOOLS_MAX) throw new AppError('overloaded', { detail: `${TOOLS_MAX} tools are registered; remove some first` });
+      const fault = researchFault(tool);
+      if (fault && past !== 'accepted') throw fault;
+      if (fault) log.warn({ tool: tool.name, reason: fault.detail }, 'a tool that runs before generation will fail in each turn');
       entries.set(tool.name, { tool, place, check: past === 'accepted' ? undefined : checkOf(tool) });
     },
     unregister: (name) => entries.delete(name),
@@ -111,6 +115,14 @@ export function createToolRegistry({ limits, log }: ToolRegistryDeps): ToolRegis
       }
     },
   };
+}
+
+/** Why a tool cannot run before generation; undefined when it can, or does not. */
+function researchFault({ name, inputSchema, runBeforeGeneration }: Tool): AppError | undefined {
+  const plan = runBeforeGeneration ? planResearchInput(inputSchema) : null;
+  if (plan === null || !('fault' in plan)) return undefined;
+  const detail = `tool ${name} runs before generation: it ${plan.fault}`;
+  return new AppError('invalid_request', { detail, errors: [{ pointer: '/inputSchema', detail: plan.fault }] });
 }
 
 /** Undefined for what is compiled at first use: tools of our own, and long schemas of a server, which may list many at once. */

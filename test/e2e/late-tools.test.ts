@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type CallbackServer, startCallbackServer } from '../helpers/callback-server.ts';
-import { type McpHttpServer, type McpTools, startMcpHttpServer } from '../helpers/mcp-server.ts';
+import { MCP_SERVER_COMMAND, type McpHttpServer, type McpTools, startMcpHttpServer } from '../helpers/mcp-server.ts';
 import { type ModelServer, startModelServer } from '../helpers/model-server/server.ts';
 import { type SignetProcess, startSignetProcess } from '../helpers/signet.ts';
 import { nextSignal, payloads, readLog, wireEnvironment } from './rig.ts';
@@ -149,4 +149,19 @@ describe('a tool of an MCP server that connects after the restart', () => {
     expect(calls).toBe(1);
     expect(payloads(await readLog(signet.client, id), 'tool:result')).toMatchObject([{ error: { code: 'unknown' } }]);
   });
+});
+
+test.runIf(process.platform === 'linux')('a server that outlives a killed daemon is ended at the next start', async () => {
+  const stubborn = "setInterval(() => {}, 1000); process.on('SIGTERM', () => {}); process.stdin.on('end', () => {});";
+  // The server of the tests, in a process that does not end with its input.
+  const [script] = MCP_SERVER_COMMAND.args;
+  const args = ['--import', `data:text/javascript,${encodeURIComponent(stubborn)}`, script!];
+  await signet.client.tools.register({ mcpServer: 'lab', command: MCP_SERVER_COMMAND.command, args });
+  const { groups } = JSON.parse(readFileSync(join(folder, '.daemon', 'children.json'), 'utf8'));
+  const isAlive = () => existsSync(`/proc/${groups[0].pid}/exe`);
+  await signet.kill();
+  expect(isAlive()).toBe(true);
+  await start();
+  expect(isAlive()).toBe(false);
+  expect(signet.output()).toContain('a process that the last daemon left behind is ended');
 });

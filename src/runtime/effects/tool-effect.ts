@@ -1,4 +1,4 @@
-import type { Pending } from '../../../machines/session-context.ts';
+import { type Pending, researchInput } from '../../../machines/session-context.ts';
 import type { Usage } from '../../contract/provider.ts';
 import type { ToolClass } from '../../contract/tool.ts';
 import { createDeadline } from '../../core/deadline.ts';
@@ -132,7 +132,10 @@ async function callTool(
 
 function inputOf(host: SessionHost, pending: ToolPending): unknown {
   const { context } = host.core.snapshot;
-  if (pending.phase === 'research') return { query: context.turn?.query ?? '' };
+  if (pending.phase === 'research') {
+    const offered = context.turn?.tools.find(({ name }) => name === pending.name);
+    return researchInput(offered, context.turn?.query ?? '');
+  }
   return context.calls.find((call) => call.key === pending.key)?.input ?? {};
 }
 
