@@ -15,6 +15,7 @@ import type { DaemonClient } from './core/operation-call.ts';
 import type { Provider } from './core/provider.ts';
 import { readableStack } from './core/readable-stack.ts';
 import type { SignalLog } from './core/signal-log.ts';
+import { createStartPhases } from './core/start-phases.ts';
 import type { Tool } from './core/tool.ts';
 import type { UsageLedger } from './core/usage.ts';
 import type { WorkflowRuns } from './core/workflow.ts';
@@ -99,6 +100,7 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
   opened.add(() => lock.release());
   const usage = openUsage({ path: join(folder, 'data', 'usage.db'), clock: systemClock, log: logger });
   opened.add(() => usage.close());
+  const phases = createStartPhases(logger);
   // The log's thread starts while the daemon opens its own files.
   const opening = openSignalLog({ path: join(folder, 'data', 'signals.db'), synchronous: loaded.config.signals.sync });
   opened.add(async () => (await opening.catch(() => null))?.close());
@@ -109,14 +111,15 @@ async function compose(settings: Settings, logger: RecordingLogger, opened: Clos
       ? reachDaemon(settings, logger, opened)
       : composeDaemon(settings, logger, opened, { startedAt, shared, usage });
   // Both are waited for, so that what one of them has opened is closed when the other fails.
-  await Promise.allSettled([opening, composing]);
+  await Promise.allSettled([phases.run('the log of signals', opening), phases.run('databases and port of the daemon', composing)]);
   const [log, daemon] = [await opening, await composing];
-  const composed = await composeRuntime(settings, logger, opened, { log, daemon, startedAt, embedding, usage });
+  const coming = composeRuntime(settings, logger, opened, { log, daemon, startedAt, embedding, usage });
+  const composed = await phases.run('providers, tools and workflows of the runtime', coming);
   const { runtime, providers, recorder, toolService } = composed;
   opened.add(() => toolService.close());
   daemon.connect(composed);
   const runtimeServer = serveRuntime(settings, logger, { daemon, runtime, shared });
-  const address = await runtimeServer.listen(runtimeHost, settings.runtimePort);
+  const address = await phases.run('the port of the runtime', runtimeServer.listen(runtimeHost, settings.runtimePort));
   opened.add(() => runtimeServer.close());
   const outcome = { interrupted: 0 };
   opened.add(async () => {

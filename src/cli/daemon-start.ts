@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RuntimeClient } from '../client/runtime-client.ts';
 import { AppError, isAppError } from '../core/errors.ts';
+import { START_WAITS } from '../core/start-phases.ts';
 import { type DaemonInfo, makeFolder } from '../store/workspace-lock.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
 import { formatLogLine, readTail } from './daemon-logs.ts';
@@ -129,6 +130,7 @@ async function waitUntilUp(
   // Not the clock on the wall: that may be set back meanwhile.
   const deadline = performance.now() + timeoutMs;
   let ended = false;
+  let said = '';
   while (!ended && performance.now() < deadline) {
     const daemon = findDaemon(folder);
     const url = daemon?.pid === pid && runtimeUrlOf(daemon);
@@ -138,11 +140,20 @@ async function waitUntilUp(
     }
     ended = child ? child.exitCode !== null || child.signalCode !== null || !child.pid : !daemon;
     if (!ended) await delay(POLL_MS);
+    said = sayWhatItWaitsFor(context, folder, outputFrom, said);
   }
   const what = ended ? 'the daemon ended while it started' : `the daemon (pid ${pid}) did not answer within ${timeoutMs / 1_000} s`;
   const lines = readTail(outputFile(folder), FAILURE_LINES, outputFrom).map((line) => `  ${formatLogLine(line)}`);
   if (lines.length === 0) throw new CliExit(EXIT.failure, `${what}, and wrote nothing`);
   throw new CliExit(EXIT.failure, [`${what}; its output ends with:`, ...lines, `All of it: ${outputFile(folder)}`].join('\n'));
+}
+
+/** What the daemon says that its start waits for, each thing once. @returns what was said last */
+function sayWhatItWaitsFor({ stderr }: CliContext, folder: string, outputFrom: number, said: string): string {
+  const [line = ''] = readTail(outputFile(folder), 1, outputFrom);
+  if (line === said || !line.includes(`"${START_WAITS}"`)) return said;
+  stderr.write(`still starting: ${formatLogLine(line)}\n`);
+  return line;
 }
 
 /** Any answer in the protocol counts, also that of a runtime which wants a token. */
