@@ -4,7 +4,6 @@ import type { Sources } from './source-files.ts';
 /** Where in the product each package may be imported. A run-time dependency that is not here has no home, and fails. */
 export const HOMES: Readonly<Record<string, readonly string[]>> = {
   '@anthropic-ai/sdk': ['src/providers/'],
-  '@fastify/rate-limit': ['src/http/'],
   '@fastify/websocket': ['src/http/'],
   '@modelcontextprotocol/sdk': ['src/mcp/'],
   '@opentelemetry/api': ['src/runtime/'],

@@ -21,6 +21,8 @@ export interface RequestContext {
    * @throws AppError `forbidden`
    */
   readonly admit?: ((operation: Operation, input: Readonly<Record<string, unknown>>) => Promise<Record<string, unknown>>) | undefined;
+  /** Counts further requests that came with this one: commands on a socket, messages of a batch. @throws AppError `rate_limited` */
+  readonly charge?: ((requests: number) => void) | undefined;
   readonly reply: {
     /** Another 2xx than the operation's own. */
     status(code: number): void;

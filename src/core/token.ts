@@ -10,8 +10,11 @@ export interface TokenBook {
   /** Still neither revoked nor expired? */
   isValid(id: string): boolean;
   list(): Promise<TokenInfo[]>;
-  /** @throws AppError `overloaded` when there are as many as may be */
-  create(request: NewToken): Promise<TokenInfo & { readonly token: string }>;
+  /**
+   * @param notAfterMs  when it ends at the latest, ms since 1970: that of the token it is made with
+   * @throws AppError `overloaded` when there are as many as may be
+   */
+  create(request: NewToken, notAfterMs?: number): Promise<TokenInfo & { readonly token: string }>;
   /** Undefined when there is none. */
   revoke(id: string): Promise<TokenInfo | undefined>;
   /** Told when one was revoked, until the returned function is called. */

@@ -18,7 +18,7 @@ export function createTokenHandlers({ log, authMode, tokens }: TokenDeps): Handl
   return {
     listTokens: async () => ({ tokens: await (await tokens()).list() }),
     createToken: async (request, context) => {
-      const created = await (await tokens()).create(request);
+      const created = await (await tokens()).create(request, context.caller?.expiresAtMs);
       const { id, role, agent, project, expiresAt } = created;
       log.info({ tokenId: id, role, agent, project, expiresAt, by: context.caller?.id ?? 'this machine' }, 'a token was made');
       return created;

@@ -1,5 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { Caller } from '../core/caller.ts';
+import type { FastifyRequest } from 'fastify';
 import { AppError, isAppError } from '../core/errors.ts';
 
 const WINDOW_MS = 60_000;
@@ -12,46 +11,63 @@ export interface LimitOptions {
 }
 
 export interface AuthLimits {
-  /** @throws AppError `rate_limited` when a token has made as many requests as it may */
-  count(request: FastifyRequest, caller: Caller): Promise<void>;
+  /** @throws AppError `rate_limited` when a token has made as many requests as it may. Commands on a socket and messages of a batch are requests. */
+  count(tokenId: string, requests: number): void;
   /** What to answer instead of a refusal: the same error, or `rate_limited` when this address was refused too often. */
-  countRefusal(request: FastifyRequest, error: unknown): Promise<unknown>;
+  countRefusal(request: FastifyRequest, error: unknown): unknown;
 }
 
-interface Taken {
-  readonly isAllowed: boolean;
-  readonly isExceeded?: boolean;
-  readonly ttl?: number;
-}
-type Limiter = (request: FastifyRequest) => Promise<Taken>;
+/** Servers that are given the same options count together: a token has one budget for all of them. */
+const counting = new WeakMap<LimitOptions, AuthLimits>();
 
-/** Loads the plugin: only servers that ask for tokens need it. */
-export async function createAuthLimits(
-  app: FastifyInstance,
-  options: LimitOptions,
-  callerOf: (request: FastifyRequest) => Caller | undefined,
-): Promise<AuthLimits> {
-  const { default: rateLimit } = await import('@fastify/rate-limit');
-  await app.register(rateLimit, { global: false, cache: COUNTED_MAX });
-  const limiter = (max: number, keyGenerator: (request: FastifyRequest) => string): Limiter =>
-    app.createRateLimit({ max, timeWindow: WINDOW_MS, keyGenerator }) as Limiter;
-  const byToken = limiter(options.requestsPerMinute, (request) => callerOf(request)?.id ?? '');
-  const byAddress = limiter(options.failuresPerMinute, (request) => networkOf(request.raw.socket.remoteAddress ?? ''));
+export function authLimitsOf(options: LimitOptions): AuthLimits {
+  let limits = counting.get(options);
+  if (!limits) {
+    limits = createAuthLimits(options);
+    counting.set(options, limits);
+  }
+  return limits;
+}
+
+function createAuthLimits({ requestsPerMinute, failuresPerMinute }: LimitOptions): AuthLimits {
+  const tokens = createCounter();
+  const addresses = createCounter();
   return {
-    async count(request) {
-      const taken = await byToken(request);
-      if (taken.isExceeded) throw limited(`a token may make ${options.requestsPerMinute} requests a minute`, taken);
+    count(tokenId, requests) {
+      const { taken, leftMs } = tokens(tokenId, requests);
+      if (taken > requestsPerMinute) throw limited(`a token may make ${requestsPerMinute} requests a minute`, leftMs);
     },
-    async countRefusal(request, error) {
+    countRefusal(request, error) {
       if (!isAppError(error, 'unauthorized')) return error;
-      const taken = await byAddress(request);
-      return taken.isExceeded ? limited(`${options.failuresPerMinute} tokens of this address were refused within a minute`, taken) : error;
+      const { taken, leftMs } = addresses(networkOf(request.raw.socket.remoteAddress ?? ''), 1);
+      if (taken <= failuresPerMinute) return error;
+      return limited(`${failuresPerMinute} tokens of this address were refused within a minute`, leftMs);
     },
   };
 }
 
-function limited(what: string, { ttl = WINDOW_MS }: Taken): AppError {
-  return new AppError('rate_limited', { detail: `${what}; wait as long as Retry-After says`, retryAfterMs: Math.max(1, Math.ceil(ttl)) });
+/** Counts by name, in windows of WINDOW_MS that begin with the first request. */
+function createCounter() {
+  const windows = new Map<string, { taken: number; readonly until: number }>();
+  return (name: string, many: number): { taken: number; leftMs: number } => {
+    const now = performance.now();
+    let window = windows.get(name);
+    if (!window || window.until <= now) {
+      windows.delete(name);
+      if (windows.size >= COUNTED_MAX) windows.delete(windows.keys().next().value!);
+      window = { taken: 0, until: now + WINDOW_MS };
+      windows.set(name, window);
+    }
+    window.taken += many;
+    return { taken: window.taken, leftMs: window.until - now };
+  };
+}
+
+function limited(what: string, leftMs: number): AppError {
+  return new AppError('rate_limited', {
+    detail: `${what}; wait as long as Retry-After says`,
+    retryAfterMs: Math.max(1, Math.ceil(leftMs)),
+  });
 }
 
 /** An address as limits count it: a holder of one IPv6 address has as many as its network of 64 bits. */

@@ -6,6 +6,7 @@ import { type Caller, mayUse, requireRole } from '../core/caller.ts';
 import { bothLimits, isScoped, narrowInput, type OwnersOf, requireOwner } from '../core/caller-scope.ts';
 import { AppError } from '../core/errors.ts';
 import { limitOfHeaders } from '../core/limit-headers.ts';
+import { authLimitsOf, type LimitOptions } from './auth-limits.ts';
 import { isMarkedOwn, type Peer } from './peer.ts';
 
 /** How often open streams are looked over for tokens that have expired; unit: milliseconds. */
@@ -18,6 +19,8 @@ const FILE_FIELDS = ['transcriptPath'];
 const LOOPBACK_ADDRESS = /^(?:::ffff:)?127\.|^::1$/;
 
 export interface AuthOptions {
+  /** How often a token may call, and an address may be refused; only where tokens are asked for. */
+  readonly limits?: LimitOptions;
   /** Whose token this is, undefined when it is not known; a bare role stands for a token without limits. Without this function nobody needs one. */
   readonly authenticate?: (token: string) => Caller | Role | undefined;
   /** Where no tokens are asked for: is it the one of this process, for commands of its own user? They have a share of the connections. */
@@ -65,6 +68,8 @@ export interface Authentication {
   checkOwner(operation: Operation, request: FastifyRequest, input: unknown): Promise<void> | undefined;
   /** Another operation than the one that was called: role, agent, project. @returns the input, narrowed */
   admit(operation: Operation, request: FastifyRequest, input: Readonly<Record<string, unknown>>): Promise<Record<string, unknown>>;
+  /** Counts requests of the token. @throws AppError `rate_limited` beyond what a token may make */
+  charge(request: FastifyRequest, requests: number): void;
   /** Call `end` when the token behind a stream is no longer good. @returns what to call when the stream has ended by itself */
   watch(request: FastifyRequest, end: () => void): () => void;
 }
@@ -100,6 +105,10 @@ export function createAuthentication(options: AuthOptions): Authentication {
       return options.authenticate ? options.authenticate(token) !== undefined : (options.isLocalToken?.(token) ?? false);
     },
     callerOf,
+    charge(request, requests) {
+      const caller = callers.get(request);
+      if (caller && options.authenticate && options.limits) authLimitsOf(options.limits).count(caller.id, requests);
+    },
     narrow(operation, request, input) {
       const caller = scopedCaller(request);
       if (!caller) return;

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { AppError } from '../core/errors.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import { parseTraceparent } from '../core/trace-context.ts';
 import type { Authentication } from './auth.ts';
@@ -34,6 +35,8 @@ export class RequestScope implements RequestContext {
   readonly reply: RequestContext['reply'];
   readonly caller: RequestContext['caller'];
   readonly admit: RequestContext['admit'];
+  readonly charge: RequestContext['charge'];
+  readonly #auth: Authentication;
   readonly #request: FastifyRequest;
   readonly #answer: FastifyReply | undefined;
   #signal: AbortSignal | undefined;
@@ -53,6 +56,8 @@ export class RequestScope implements RequestContext {
     this.client = actorOf(request) ?? transport;
     this.caller = auth.callerOf(request);
     this.admit = auth.isLimited(request) ? (operation, input) => auth.admit(operation, request, input) : undefined;
+    this.charge = this.caller && ((requests) => auth.charge(request, requests));
+    this.#auth = auth;
     this.#request = request;
     this.#answer = answer;
     this.#signal = signal;
@@ -80,7 +85,12 @@ export class RequestScope implements RequestContext {
       if (!raw.writableFinished) controller.abort(new Error('the caller has gone'));
     };
     if (raw.destroyed || raw.socket?.destroyed) abort();
-    else raw.once('close', abort);
+    else {
+      raw.once('close', abort);
+      // Who waits for long must not outwait its token.
+      const revoked = () => controller.abort(new AppError('unauthorized', { detail: 'the token was revoked, or has expired' }));
+      raw.once('close', this.#auth.watch(this.#request, revoked));
+    }
     return controller.signal;
   }
 }

@@ -29,7 +29,7 @@ export interface RawRoute {
     request: IncomingMessage,
     response: ServerResponse,
     body: unknown,
-    rights: Pick<RequestContext, 'caller' | 'admit'>,
+    rights: Pick<RequestContext, 'caller' | 'admit' | 'charge'>,
   ): void | Promise<void>;
 }
 
@@ -233,14 +233,21 @@ function admission({ gate, authLimits }: RouteHost, route: GatedRoute) {
       refusal = error;
     }
     const refuse = (reason: unknown): void => {
-      if (authLimits) authLimits.countRefusal(request, reason).then((error) => done(error as Error), done);
-      else done(reason as Error);
+      done((authLimits ? authLimits.countRefusal(request, reason) : reason) as Error);
     };
-    const caller = gate.auth.callerOf(request);
+    if (!refusal) refusal = overCharge(gate, request);
     const proving = refusal === undefined && !route.isPublic ? gate.auth.prove(route, request) : undefined;
     if (refusal) refuse(refusal);
     else if (proving) proving.then(() => done(), refuse);
-    else if (authLimits && caller) authLimits.count(request, caller).then(() => done(), done);
     else done();
   };
+}
+
+/** Undefined while the token has requests left. */
+function overCharge({ auth }: Gate, request: FastifyRequest): unknown {
+  try {
+    auth.charge(request, 1);
+  } catch (error) {
+    return error;
+  }
 }

@@ -4,7 +4,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { BODY_BYTES_MAX, type Operation, type Role } from '../contract/operation.ts';
 import { AppError } from '../core/errors.ts';
 import { type Authentication, type AuthOptions, createAuthentication } from './auth.ts';
-import type { LimitOptions } from './auth-limits.ts';
 
 /** How long a browser may remember the answer to a preflight; unit: seconds. */
 const PREFLIGHT_MAX_AGE_S = 600;
@@ -28,8 +27,6 @@ export interface SecurityOptions extends AuthOptions {
   readonly origins?: readonly string[];
   /** The server itself speaks HTTPS. */
   readonly tls?: boolean;
-  /** How often a token may call, and an address may be refused; only where tokens are asked for. */
-  readonly limits?: LimitOptions;
 }
 
 /** What the gate must know of a route. */

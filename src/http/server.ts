@@ -6,7 +6,7 @@ import type { Operation, ParsedInputOf } from '../contract/operation.ts';
 import { AppError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Handlers, Operations, RequestContext } from '../core/operation-call.ts';
-import type { AuthLimits } from './auth-limits.ts';
+import { authLimitsOf } from './auth-limits.ts';
 import { Connections } from './connections.ts';
 import { type Halves, parseJsonBody } from './json-body.ts';
 import { describeMiss } from './not-found.ts';
@@ -22,7 +22,7 @@ import {
   registerSocketRoute,
   registerSseRoute,
 } from './route-registry.ts';
-import { createGate, type Gate, isLoopback, type SecurityOptions } from './security.ts';
+import { createGate, isLoopback, type SecurityOptions } from './security.ts';
 import { type SseWriter, STREAM_LIMITS, type StreamLimits } from './sse.ts';
 import { UnreadAnswers } from './unread-answers.ts';
 import { SOCKET_MESSAGE_BYTES_MAX, SOCKET_PING_INTERVAL_MS, type SocketWriter } from './websocket.ts';
@@ -132,8 +132,8 @@ export function createHttpServer<T extends Operations>(options: HttpServerOption
   registerWebsockets(app, table);
   // A plugin of its own: it loads after the one above, whose hooks turn routes into sockets.
   app.register(async (scope) => {
-    const authLimits = await openLimits(scope, options.security, gate);
-    registerRoutes(options, { ...host, app: scope, authLimits });
+    const { authenticate, limits } = options.security;
+    registerRoutes(options, { ...host, app: scope, authLimits: authenticate && limits && authLimitsOf(limits) });
   });
   let closing: Promise<void> | undefined;
   return {
@@ -143,12 +143,6 @@ export function createHttpServer<T extends Operations>(options: HttpServerOption
       return closing;
     },
   };
-}
-
-async function openLimits(app: FastifyInstance, { authenticate, limits }: SecurityOptions, gate: Gate): Promise<AuthLimits | undefined> {
-  if (!authenticate || !limits) return undefined;
-  const { createAuthLimits } = await import('./auth-limits.ts');
-  return createAuthLimits(app, limits, gate.auth.callerOf);
 }
 
 /** Routes carry no JSON schema: inputs are checked by zod, and Fastify's own compilers would be loaded for nothing. */

@@ -6,7 +6,7 @@ import type { McpCaller } from './server-caller.ts';
 /** Longest value taken from a header or the query, in characters. */
 const VALUE_CHARS_MAX = 512;
 
-export type Rights = Pick<RequestContext, 'caller' | 'admit'>;
+export type Rights = Pick<RequestContext, 'caller' | 'admit' | 'charge'>;
 
 /** Who an HTTP client says it is: by `x-signet-agent-id`, `-harness`, `-workspace`, `-channel`, or by the query for those that cannot set headers. */
 export function callerOf(request: IncomingMessage, response: ServerResponse, { caller, admit }: Rights): McpCaller {

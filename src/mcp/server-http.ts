@@ -5,6 +5,7 @@ import {
   type JSONRPCMessage,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/sdk/types.js';
+import { type AppError, isAppError } from '../core/errors.ts';
 import { createSseWriter } from '../http/sse.ts';
 import { createMcpServer, type McpServerDeps } from './server.ts';
 import { callerOf, type Rights } from './server-address.ts';
@@ -45,6 +46,11 @@ export function createMcpHttp(deps: McpServerDeps): McpHttp {
         return refuse(response, 406, rpcFault(REFUSED, 'Not Acceptable: accept application/json or text/event-stream'));
       const read = readMessages(body, version);
       if (isFault(read)) return refuse(response, 400, read);
+      const fault = overCharge(read.messages.length + read.faults.length - 1, rights);
+      if (fault) {
+        response.setHeader('retry-after', Math.ceil((fault.retryAfterMs ?? 1_000) / 1_000));
+        return refuse(response, 429, rpcFault(REFUSED, fault.detail));
+      }
       const answers = await answer(deps, callerOf(request, response, rights), response, read.messages);
       if (answers === undefined) return;
       const all = [...answers, ...read.faults];
@@ -63,6 +69,17 @@ export function createMcpHttp(deps: McpServerDeps): McpHttp {
       });
     },
   };
+}
+
+/** The body itself was counted. Undefined while the token has requests left. */
+function overCharge(more: number, { charge }: Rights): AppError | undefined {
+  try {
+    if (more > 0) charge?.(more);
+    return undefined;
+  } catch (error) {
+    if (isAppError(error, 'rate_limited')) return error;
+    throw error;
+  }
 }
 
 /** @returns undefined when the client left before its answer was there; what it asked for is then given up */

@@ -35,7 +35,7 @@ interface Connection {
 }
 
 async function receive(connection: Connection, text: string): Promise<void> {
-  const { socket } = connection;
+  const { context, socket } = connection;
   const parsed = SocketCommand.safeParse(parseJson(text));
   if (!parsed.success) {
     // Without an id nobody could be told what was wrong; that is a client that does not speak the protocol.
@@ -47,6 +47,7 @@ async function receive(connection: Connection, text: string): Promise<void> {
   const command = parsed.data;
   const { requestId } = connection.context;
   try {
+    context.charge?.(1);
     send(socket, { re: command.id, ok: true, ...(await answer(connection, command)) });
   } catch (error) {
     send(socket, { re: command.id, ok: false, error: toProblem(error, requestId) });

@@ -61,11 +61,11 @@ export function createTokenStore(options: TokenStoreOptions): TokenBook {
       await book.load();
       return [...book.tokens().values()].map(({ info }) => info).filter((info) => isAlive(info, clock));
     },
-    create: (request) =>
+    create: (request, notAfterMs) =>
       book.change((now) => {
         if (now.size >= TOKENS_MAX)
           throw new AppError('overloaded', { detail: `there are ${TOKENS_MAX} tokens, which is as many as may be; revoke some` });
-        const info = newInfo(request, clock.now());
+        const info = newInfo(request, clock.now(), notAfterMs);
         const token = `signet_${info.id}_${randomBytes(TOKEN_BYTES).toString('base64url')}`;
         now.set(info.id, { info, digest: digestOf(token) });
         return { ...info, token };
@@ -117,7 +117,8 @@ function digestOf(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }
 
-function newInfo({ name, role, agent, project, expiresInDays }: NewToken, nowMs: number): TokenInfo {
+function newInfo({ name, role, agent, project, expiresInDays }: NewToken, nowMs: number, notAfterMs = Number.POSITIVE_INFINITY): TokenInfo {
+  const endMs = Math.min(notAfterMs, expiresInDays === null ? Number.POSITIVE_INFINITY : nowMs + expiresInDays * DAY_MS);
   return {
     id: Array.from({ length: ID_CHARS }, () => ALPHABET[randomInt(ALPHABET.length)]).join(''),
     name,
@@ -125,7 +126,7 @@ function newInfo({ name, role, agent, project, expiresInDays }: NewToken, nowMs:
     agent: agent ?? null,
     project: project ?? null,
     createdAt: isoTime(nowMs),
-    expiresAt: expiresInDays === null ? null : isoTime(nowMs + expiresInDays * DAY_MS),
+    expiresAt: Number.isFinite(endMs) ? isoTime(endMs) : null,
   };
 }
 
