@@ -31,6 +31,7 @@ export type RecallFlags = Flags & {
   readonly project?: string;
   readonly since?: string;
   readonly until?: string;
+  readonly explain?: boolean;
 };
 export type ListFlags = Flags & {
   readonly type?: string;
@@ -66,7 +67,8 @@ export async function recall(context: CliContext, query: string, flags: RecallFl
   const { limit, type, tags, who, project } = flags;
   const times = { since: timeOf('--since', flags.since), until: timeOf('--until', flags.until) };
   const asked = { query, limit, type, tags, who, project, ...times, agentId: flags.agent };
-  const answer = await requireDaemonApi(context, flags).call(memoryOperations.recall, asked);
+  const explain = flags.explain ? { explain: true } : {};
+  const answer = await requireDaemonApi(context, flags).call(memoryOperations.recall, { ...asked, ...explain });
   if (flags.json) return print(context, answer);
   if (answer.results.length === 0) return void context.stderr.write('Nothing was found.\n');
   context.stdout.write(answer.results.map(formatHit).join(''));
@@ -134,9 +136,16 @@ export function formatMemories(memories: readonly Memory[]): string {
   return formatTable(['MEMORY', 'DAY', 'TYPE', 'WEIGHT', 'AGENT', 'CONTENT'], rows);
 }
 
-function formatHit({ id, content, type, created_at: at, score, tags, agentId, scope }: RecalledMemory): string {
+function formatHit({ id, content, type, created_at: at, score, tags, agentId, scope, match, explain }: RecalledMemory): string {
   const head = [id, `score ${score.toFixed(2)}`, type, at.slice(0, 10), agentId, scope, tags].filter(Boolean).join('  ');
-  return `${plainText(content).trimEnd()}\n  ${plainText(head)}\n`;
+  const why = explain
+    ? [`${match} match; ${explain.inject}`, ...explain.parts.map(partLine)].map((line) => `    ${plainText(line)}\n`)
+    : [];
+  return `${plainText(content).trimEnd()}\n  ${plainText(head)}\n${why.join('')}`;
+}
+
+function partLine({ share, says }: { readonly share: number; readonly says: string }): string {
+  return `${`${Math.round(share * 100)} %`.padStart(5)}  ${says}`;
 }
 
 function print(context: CliContext, value: unknown): void {

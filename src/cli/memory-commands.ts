@@ -40,6 +40,7 @@ export function addMemoryCommands(program: Command, context: CliContext): void {
     .option('--project <folder>', 'only of this project')
     .option('--since <time>', 'only from this time on, as in 2025-03-01 or 2025-03-01T12:00:00Z')
     .option('--until <time>', 'only up to this time')
+    .option('--explain', 'say why each stands where it stands, and whether a prompt would show it')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExamples:\n  signet recall "staging server"\n  signet recall tea --agent dot --since 2025-01-01 --json')
     .action(async (query, flags) => (await actions()).recall(context, query, flags));

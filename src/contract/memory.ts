@@ -148,6 +148,12 @@ export const RecallExplanation = z.object({
   likeness: z.number().nullable(),
   /** Signs of relevance before their weights. */
   features: z.record(z.string(), z.number()),
+  /** The signs that count in plain words, greatest first; `share` is of all that speaks for the memory, below 0 of what speaks against it. */
+  parts: z.array(z.object({ name: z.string(), says: z.string(), share: z.number() })),
+  /** How sure it is, 0 being just enough to be shown; null when only likeness of meaning is known. */
+  certainty: z.number().nullable(),
+  /** What the hook of a prompt would make of it, in plain words. */
+  inject: z.string(),
 });
 
 export const RecalledMemory = Memory.extend({

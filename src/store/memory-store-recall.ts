@@ -1,10 +1,11 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Memory, RecalledMemory } from '../contract/memory.ts';
 import type { MemoryFilter, Ranking, Reader, Recalled, RecallQuery } from '../core/memory-store.ts';
+import { explainedParts } from '../core/recall/explain.ts';
 import { weighFeedback } from '../core/recall/feedback.ts';
 import { FRESH_AMONG, freshFirst } from '../core/recall/fresh.ts';
 import { fuse } from '../core/recall/fuse.ts';
-import { matchOf } from '../core/recall/match.ts';
+import { type Match, matchOf } from '../core/recall/match.ts';
 import { readQuery } from '../core/recall/query.ts';
 import type { RankedMemory } from '../core/recall/rank.ts';
 import { scoreOf } from '../core/recall/score.ts';
@@ -84,10 +85,11 @@ function toResult(memory: Memory, found: RankedMemory, explain: boolean): Recall
     content_length: memory.content.length,
     truncated: false,
   };
-  return explain ? { ...result, explain: explanationOf(found) } : result;
+  return explain ? { ...result, explain: explanationOf(found, memory) } : result;
 }
 
-function explanationOf({ relevance, coverage, around, features, feedback = 0, likeness }: RankedMemory) {
+function explanationOf(found: RankedMemory, memory: Memory) {
+  const { relevance, coverage, around, certainty, features, feedback = 0, likeness } = found;
   const rounded = (value: number): number => Math.round(value * 10_000) / 10_000;
   return {
     relevance: rounded(relevance),
@@ -96,7 +98,19 @@ function explanationOf({ relevance, coverage, around, features, feedback = 0, li
     feedback: rounded(feedback),
     likeness: likeness === undefined ? null : rounded(likeness),
     features: Object.fromEntries(Object.entries(features).map(([name, value]) => [name, rounded(value)])),
+    parts: explainedParts(features),
+    certainty: Number.isFinite(certainty) ? rounded(certainty) : null,
+    inject: shownBecause(matchOf(found), memory.superseded_by),
   };
+}
+
+/** What the hook of a prompt would make of a result. Repeats, the room that is left and the project of the session are known to the hook alone. */
+function shownBecause(match: Match, supersededBy: string | null): string {
+  if (match === 'none') return 'not shown: too little of the question is in it';
+  if (supersededBy !== null) return `not shown alone: superseded by ${supersededBy}`;
+  if (match === 'faint') return 'shown beside a strong match only, where there is room: too little of the question is in it';
+  const told = match === 'strong' ? 'shown' : 'shown as possibly related, among the first three, where no match is strong';
+  return `${told}; left out while it was shown in one of the last turns, or where there is no room`;
 }
 
 /** Session start's order, @source spec/hooks. Equal scores: newest, then id. */

@@ -106,8 +106,11 @@ export function rankByReading(
   const bestBm = best[0] ? bmOf.get(best[0])! : 0;
   const bestSession = bestSessions[0] ? bmOfSession.get(bestSessions[0])! : 0;
   const authors = [...asked.words].filter((word) => all.some((one) => one.memory.who.toLowerCase() === word));
-  const mass = (of: readonly (Read | undefined)[]): number =>
-    weight === 0 ? 0 : words.reduce((sum, word) => sum + (bestHeld(word.looked, of)?.mass ?? 0), 0) / weight;
+  const mass = (of: readonly (Read | undefined)[]): number => {
+    const holds = (term: string): boolean => of.some((one) => one?.terms.includes(term));
+    const best = looked.filter(({ stem, before }) => holds(stem) && !before.some(holds));
+    return weight === 0 ? 0 : best.reduce((sum, { mass }) => sum + mass, 0) / weight;
+  };
   const share = (one: Read | undefined): number => (one ? bmOf.get(one)! : 0) / bestBm;
 
   const score = (one: Read): ReferenceHit => {
@@ -148,11 +151,6 @@ function read(view: string, memory: IndexedMemory): Read {
     /\b(?:i|my|me|mine|(?:the )?user(?:['’]s)?)\b/i.test(body) ||
     words.some(({ stem }) => terms.slice(0, wordsIn(who).filter(tellsSomething).length).includes(stem));
   return { memory, view, session: sessionKey === null ? undefined : `${agentId} ${sessionKey}`, terms, words: words.length, ofAuthor };
-}
-
-/** Of a word and those that stand in for it, the best that one of these holds. */
-function bestHeld(looked: readonly Looked[], of: readonly (Read | undefined)[]): Looked | undefined {
-  return looked.find(({ stem }) => of.some((one) => one?.terms.includes(stem)));
 }
 
 /** Terms of a view that begin with this one, or are its beginning. */

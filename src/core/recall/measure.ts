@@ -2,10 +2,10 @@ import { type Features, NO_FEATURES, WEIGHTS } from './features.ts';
 import type { Gathered } from './gather.ts';
 import { HAS_NUMBER, HAS_TIME, NONE, OF_AUTHOR } from './index-columns.ts';
 import type { Entry, IndexView, Posting } from './index-view.ts';
-import type { ViewHits } from './look-up.ts';
+import type { LookedUp, ViewHits } from './look-up.ts';
 import type { Asked } from './query.ts';
 import { dateMatch } from './time-words.ts';
-import type { Group, Weighing } from './weigh.ts';
+import type { Weighing } from './weigh.ts';
 
 const PAIRS_MAX = 2;
 /** Words from which on a memory is as long as it needs to be to tell something. */
@@ -55,10 +55,10 @@ export class ViewMeasure {
 
   measured(slot: number, rank: number): Measured {
     this.#measure(slot, rank);
-    const { groups, weight } = this.#query;
+    const { terms, weight } = this.#query;
     const mask = this.#hits.mask[slot]!;
     const features = { ...this.#features };
-    const coverage = weight === 0 ? 0 : massOf(groups, mask) / weight;
+    const coverage = weight === 0 ? 0 : massOf(terms, mask) / weight;
     return { entry: this.#hits.view.entry(slot)!, relevance: this.#sum(), coverage, around: features.window, mask, features };
   }
 
@@ -82,7 +82,7 @@ export class ViewMeasure {
 
   /** Its words, those of the memories around it and those of its session. */
   #measureCompany(slot: number): void {
-    const { groups, weight, gathered } = this.#query;
+    const { terms, weight, gathered } = this.#query;
     const { bestBm, bestSession } = gathered;
     const { bm, mask, sessions } = this.#hits;
     const { columns } = this.#hits.view;
@@ -98,7 +98,7 @@ export class ViewMeasure {
     features.beforePrevious = at(bm, beforePrevious) / bestBm;
     features.next = at(bm, next) / bestBm;
     features.session = session === NONE ? features.words : sessions[session]! / (bestSession || 1);
-    features.window = weight === 0 ? 0 : massOf(groups, window) / weight;
+    features.window = weight === 0 ? 0 : massOf(terms, window) / weight;
   }
 
   /** Written out: a loop over the names would cost more than all else. */
@@ -164,15 +164,12 @@ function at(values: Float64Array | Uint32Array, slot: number): number {
   return slot === NONE ? 0 : values[slot]!;
 }
 
-function massOf(groups: readonly Group[], mask: number): number {
+/** What a memory, or several together, hold of the query's weight: of a word and those that stand in for it, the best counts. */
+function massOf(terms: readonly LookedUp[], mask: number): number {
   let mass = 0;
-  for (let index = 0; index < groups.length; index += 1) {
-    const { bits, masses } = groups[index]!;
-    for (let place = 0; place < bits.length; place += 1) {
-      if ((mask & bits[place]!) === 0) continue;
-      mass += masses[place]!;
-      break;
-    }
+  for (let index = 0; index < terms.length; index += 1) {
+    const { idf, bit, yieldsTo } = terms[index]!;
+    if ((mask & bit) !== 0 && (mask & yieldsTo) === 0) mass += idf;
   }
   return mass;
 }

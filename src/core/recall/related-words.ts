@@ -5,6 +5,8 @@ import { wordsIn } from './words.ts';
  * directions. No file beside the program: it can neither be missing nor be damaged.
  */
 const PAIRS =
+  'parcel:courier,ship,shipment,delivery,package,post spend:budget,cost,price,expense handover:rotate,shift,pager oncall:rotate,duty ' +
+  'allergy:nut,nuts,gluten,food snack:nut,gluten husband:wife,partner,spouse ' +
   'recipe:vegetarian,vegan,allergic,allergy,gluten,lactose,diet cook:vegetarian,vegan,allergic,diet ' +
   'absent:away,leave,sick,holiday accounting:bookkeeping,accountant,tax,ledger add:include,append address:street,postcode,zip,location ' +
   'advert:ads,campaign afraid:scared,fear age:old,years agenda:meeting agreement:contract,deal,consent aim:goal,target ' +

@@ -14,18 +14,8 @@ const STOOD_IN_MAX = 10;
 const LOOKS_MAX = 64;
 const LOOKS_FOR_OTHERS_MAX = 16;
 
-/** One word of a query with those that stand in for it. */
-export interface Group {
-  /** What it weighs among the words of the query. */
-  readonly mass: number;
-  /** Of the word and of those that stand in for it, the better ones first, and what a memory that holds it has of the mass. */
-  readonly bits: number[];
-  readonly masses: number[];
-}
-
 export interface Weighing {
   readonly terms: readonly LookedUp[];
-  readonly groups: readonly Group[];
   /** Of all words of the query, those nobody has seen included. */
   readonly weight: number;
 }
@@ -48,29 +38,25 @@ export function weigh(views: readonly IndexView[], asked: readonly AskedTerm[], 
     .map((term) => ({ term, documents: documentsOf(term.stem, LOOKS_MAX) }))
     .filter(({ term, documents }) => documents > 0 || !term.whole)
     .sort((a, b) => a.documents - b.documents)
-    .map(({ term, documents }) => {
-      const group: Group = { mass: term.weight * idfOf({ documents: Math.max(1, documents), all }), bits: [], masses: [] };
-      return { term, documents, group };
-    });
+    .map(({ term, documents }) => ({ term, documents, mass: term.weight * idfOf({ documents: Math.max(1, documents), all }), bits: 0 }));
   const terms: LookedUp[] = [];
-  const look = ({ bits, masses }: Group, term: string, mass: number): void => {
+  const look = (word: (typeof counted)[number], term: string, mass: number): void => {
     if (terms.length >= TERMS_LOOKED_UP_MAX) return;
     const bit = 1 << terms.length;
-    terms.push({ term, idf: mass, bit, yieldsTo: bits.reduce((mask, other) => mask | other, 0) });
-    bits.push(bit);
-    masses.push(mass);
+    terms.push({ term, idf: mass, bit, yieldsTo: word.bits });
+    word.bits |= bit;
   };
-  for (const { term, documents, group } of counted.slice(0, EXACT_TERMS_MAX)) if (documents > 0) look(group, term.stem, group.mass);
+  for (const word of counted.slice(0, EXACT_TERMS_MAX)) if (word.documents > 0) look(word, word.term.stem, word.mass);
   const own = new Set(asked.map(({ stem }) => stem));
-  for (const { term, documents, group } of counted) {
+  for (const word of counted) {
+    const { term, documents, mass } = word;
     if (documents > STOOD_IN_MAX) continue;
     for (const other of standIns(views, term, documents)) {
       const held = own.has(other) ? 0 : documentsOf(other, LOOKS_FOR_OTHERS_MAX);
-      if (held > 0) look(group, other, STANDS_IN * Math.min(group.mass, term.weight * idfOf({ documents: held, all })));
+      if (held > 0) look(word, other, STANDS_IN * Math.min(mass, term.weight * idfOf({ documents: held, all })));
     }
   }
-  const groups = counted.map(({ group }) => group);
-  return { terms, groups, weight: groups.reduce((sum, { mass }) => sum + mass, 0) };
+  return { terms, weight: counted.reduce((sum, { mass }) => sum + mass, 0) };
 }
 
 /** Related words; of a word that nobody has used also those that begin like it: `postgres` of `PostgreSQL`. */
