@@ -88,6 +88,29 @@ verifies('sdk.typescript.compatible', 'each export stays; this list only grows',
   expectTypeOf<Kept['length']>().toEqualTypeOf<21>();
 });
 
+verifies('sdk.typescript.compatible', 'each method of the client stays and is called as before; this list only grows', () => {
+  const methods = {
+    session:
+      'abort cancelPrompt compact create diff end events exportLog fork get getPrompt importLog list messages prompt promptAsync resume stateAt stream trim update verify wait',
+    workflow: 'abort events get list run start stream',
+    tools: 'call list register unregister',
+    providers: 'list status',
+    approvals: 'decide list',
+  };
+  for (const [group, names] of Object.entries(methods)) {
+    const own = client[group as keyof RuntimeClient] as unknown as Record<string, unknown>;
+    for (const name of names.split(' ')) expect([group, name, typeof own[name]]).toEqual([group, name, 'function']);
+  }
+  expect(['baseUrl', 'call', 'health', 'info'].filter((name) => !(name in client))).toEqual([]);
+  // Arguments that a program of the first version gives must go on to compile.
+  expectTypeOf(client.session.prompt).toBeCallableWith('ses_1', { content: 'hi', promptId: 'p1' }, {});
+  expectTypeOf(client.session.create).toBeCallableWith({ title: 'a', agent: 'b', project: 'c', sessionKey: 'd' });
+  expectTypeOf(client.session.stream).toBeCallableWith('ses_1', { events: 'turn:*', deltas: false });
+  expectTypeOf(client.tools.register).toBeCallableWith({
+    ...{ name: 'a', description: 'b', inputSchema: { type: 'object' }, class: 'pure' as const, callback: { url: 'http://127.0.0.1' } },
+  });
+});
+
 verifies('runtime.tool.in-process', async () => {
   const { body } = await call('POST', `${runtime.server.runtime.url}/tools/almanac`, { input: {} });
   expect(body).toMatchObject({ output: { pid: process.pid }, isError: false });
