@@ -1,8 +1,11 @@
 import { hash } from 'node:crypto';
 import { normalForm } from './normal-form.ts';
 
-/** What people put before a memory without meaning it. */
-const NOISE_BEFORE = /^(?:(?:please )?(?:remember|note|keep in mind)(?: that\b|:)|(?:fyi|btw|reminder|memo)\b[:,]?)\s*/i;
+/** What people and harnesses put before a memory without meaning it; several may follow each other. */
+const NOISE_BEFORE =
+  /^(?:(?:[-*•·–—+]|\d{1,3}[.)]|\[[ x]\]|>|#{1,6})\s+(?!\d)|(?:please )?(?:remember|note|keep in mind|be aware|don['’]t forget)(?: that\b|:)\s*|(?:just )?(?:so (?:that )?you know|for (?:your information|the record)|as a (?:reminder|note)|by the way|heads[ -]up|quick (?:note|reminder))\b[:,]?\s*(?:that\b\s*)?|(?:fyi|btw|reminder|memo|psa)\b[:,]?\s*|(?:the )?(?:user|human|assistant) (?:said|says|told (?:me|us|you)|mentioned|noted|wrote|asked to remember)(?: that\b|[:,])\s*)/i;
+/** Introductions that are read off one text. */
+const NOISE_BEFORE_MAX = 4;
 /** What they put behind it. */
 const NOISE_BEHIND = /\s*\((?:noted again|again|reminder|see above)\)[\s.!]*$/i;
 /** A sign at the edge of a word that is no part of it; a minus before a number is. */
@@ -18,7 +21,7 @@ const SENTENCE_END = /[.!?:;]["'”’)\]]*$/;
  */
 export function canonicalText(content: string): string {
   const plain = normalForm(content, 'NFKC').replace(/\s+/gu, ' ').trim();
-  const told = plain.replace(NOISE_BEFORE, '').replace(NOISE_BEHIND, '').split(' ');
+  const told = withoutIntroduction(plain).replace(NOISE_BEHIND, '').split(' ');
   const shouted = !/\p{Ll}/u.test(plain);
   const words = told
     .filter((_, index) => !isArticle(told, index, shouted))
@@ -26,6 +29,17 @@ export function canonicalText(content: string): string {
     .filter((word) => word !== '');
   // A memory made of punctuation or articles alone is itself.
   return words.join(' ') || plain.toLowerCase();
+}
+
+/** `- Just so you know, the port is 80` → `the port is 80`; a text that is nothing but introduction stays. */
+function withoutIntroduction(plain: string): string {
+  let told = plain;
+  for (let read = 0; read < NOISE_BEFORE_MAX; read += 1) {
+    const rest = told.replace(NOISE_BEFORE, '');
+    if (rest === told || rest === '') break;
+    told = rest;
+  }
+  return told;
 }
 
 /** Behind a word, a full stop is no part of it either. By hand, for a pattern would begin anew at every sign within the word. */

@@ -182,6 +182,8 @@ export interface Ranking {
   /** Newest, and most important, memories to choose from; default RANKED_POOL of the store. */
   readonly poolLimit?: number;
   readonly filter?: MemoryFilter;
+  /** Only rules, preferences and pinned memories. Among them the ones rated well and used often go first, and pinned ones before all. */
+  readonly standing?: boolean;
 }
 
 /**

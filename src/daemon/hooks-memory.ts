@@ -2,6 +2,7 @@ import type { hookOperations } from '../contract/hooks.ts';
 import type { Handlers } from '../core/operation-call.ts';
 import type { HookDeps } from './hook-deps.ts';
 import { createHook } from './hook-session.ts';
+import { besideSuccessors } from './inject-successors.ts';
 import { packMemories } from './inject-text.ts';
 import { actorOf } from './memory-actor.ts';
 import { memoryDraft, recallQuery, requireSuperseded } from './memory-input.ts';
@@ -39,7 +40,8 @@ export function createMemoryHooks(deps: HookDeps): MemoryHooks {
       silent: () => ({ results: [], memories: [], count: 0, message: '', strong: false, method: 'none' }),
       answer: async (input, { reader, project }) => {
         const { results, strong, method, degraded } = await deps.memories.recall(reader, recallQuery(input, { aroundProject: project }));
-        const message = packMemories(results, MESSAGE_CHARS_MAX, MESSAGE_LINE_CHARS_MAX).text;
+        const told = await besideSuccessors(deps.memories, reader, results);
+        const message = packMemories(told, MESSAGE_CHARS_MAX, MESSAGE_LINE_CHARS_MAX, project).text;
         return { results, memories: results, count: results.length, message, strong, method, ...(degraded ? { degraded } : {}) };
       },
     }),

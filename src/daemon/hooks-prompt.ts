@@ -9,6 +9,7 @@ import { type HookDeps, hookMemory } from './hook-deps.ts';
 import { createHook, type HookInput, type HookSession } from './hook-session.ts';
 import { MEMORIES_NOTE, NO_STRONG_MATCH, POSSIBLE_NOTE, TURN_GUIDANCE } from './hook-texts.ts';
 import { packRecalled } from './inject-memories.ts';
+import { besideSuccessors, notShownLately } from './inject-successors.ts';
 import { cutText, localTime } from './inject-text.ts';
 import { type Fallback, fallbackFor, fittingLines } from './transcript-fallback.ts';
 
@@ -54,18 +55,19 @@ async function submitPrompt(deps: HookDeps, session: HookSession, input: HookInp
   const deeds = text === '' ? askedDeeds(said.slice(0, QUERY_CHARS_MAX)) : '';
   const limit = recallLimit && recallLimit + Math.min(recent.size, REPEATS_PASSED_MAX);
   const found = deeds === '' ? await recallFor(deps, session, text, limit) : await rulesFor(deps, session, deeds, limit);
-  const fresh = found.results.filter((result) => !recent.has(result.id));
-  const candidates = (fresh.some(({ match }) => match === 'strong' || match === 'possible') ? fresh : found.results).slice(0, recallLimit);
   const { reader, project, key } = session;
+  const results = await besideSuccessors(deps.memories, reader, found.results);
+  const fresh = notShownLately(results, recent);
+  const candidates = (fresh.some(({ match }) => match === 'strong' || match === 'possible') ? fresh : results).slice(0, recallLimit);
   const worth = worthShowing(candidates);
   const fallback =
     worth.length > 0 || recallLimit === 0 ? undefined : await fallbackFor(deps.lineage, reader, { text, project, sessionKey: key });
   if (session.line) await deps.lineage.prompted(session.line, said);
-  const memories = { query: text, candidates: worth };
+  const memories = { query: text, candidates: worth, project };
   const { inject, shown } = compose(localTime(deps.clock.now()), memories, injectCharsMax, fallback);
   if (session.line) {
     const ids = new Set(shown.map((memory) => memory.id));
-    const hits = found.results
+    const hits = results
       .filter((result, rank) => rank < recallLimit || ids.has(result.id))
       .map(({ id, score }) => ({ memoryId: id, score, injected: ids.has(id) }));
     await deps.sessions.recordHits(session.line, hits, found.stems);
@@ -114,7 +116,11 @@ async function keepRatings(deps: HookDeps, session: HookSession, ratings: Readon
 /** Date, memories or the word that there are none, guidance; never beyond `charsMax`. */
 function compose(
   time: string,
-  { query, candidates }: { readonly query: string; readonly candidates: readonly RecalledMemory[] },
+  {
+    query,
+    candidates,
+    project,
+  }: { readonly query: string; readonly candidates: readonly RecalledMemory[]; readonly project?: string | undefined },
   charsMax: number,
   fallback: Fallback | undefined,
 ): { inject: string; shown: RecalledMemory[] } {
@@ -122,7 +128,7 @@ function compose(
   const frame = [date, `${HEADING}\n\n${POSSIBLE_NOTE}\n`, TURN_GUIDANCE].join('\n\n').length;
   const left = charsMax - frame;
   const note = candidates.some(({ match }) => match === 'strong') ? MEMORIES_NOTE : POSSIBLE_NOTE;
-  const { text, shown } = packRecalled(candidates, query, left, Math.min(MEMORY_LINE_CHARS_MAX, left - 1));
+  const { text, shown } = packRecalled(candidates, query, left, Math.min(MEMORY_LINE_CHARS_MAX, left - 1), project);
   const earlier = fallback && fittingLines(fallback.lines, left + POSSIBLE_NOTE.length - fallback.note.length);
   const found = shown.length > 0 ? `${note}\n${text}` : earlier && `${fallback.note}\n${earlier}`;
   const parts = [date, found ? `${HEADING}\n\n${found}` : NO_STRONG_MATCH, TURN_GUIDANCE];

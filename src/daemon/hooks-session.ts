@@ -1,5 +1,5 @@
 import type { CutFile, hookOperations } from '../contract/hooks.ts';
-import { type Memory, QUERY_CHARS_MAX } from '../contract/memory.ts';
+import { type Memory, QUERY_CHARS_MAX, type RecalledMemory } from '../contract/memory.ts';
 import type { Caller } from '../core/caller.ts';
 import { ownerOf, type Reader, type RecallQuery, type TranscriptTurn } from '../core/memory-store.ts';
 import type { Handlers } from '../core/operation-call.ts';
@@ -11,13 +11,14 @@ import { createHook, type HookInput, type HookSession } from './hook-session.ts'
 import { MEMORIES_NOTE, MEMORY_CHECK_LOOP } from './hook-texts.ts';
 import { IDENTITY_FILES, type Identity, type IdentityFile, loadIdentity } from './identity.ts';
 import { type FittedFile, fitIdentity, type Receiver, receiverOf } from './identity-inject.ts';
-import { cutText, type InjectSection, oneLine, packMemories, packSections, quoted, sectionsChars } from './inject-text.ts';
+import { cutText, type InjectSection, oneLine, packSections, quoted, sectionsChars } from './inject-text.ts';
+import { MEMORIES_CHARS_MAX, type StartMemories, startMemories } from './start-memories.ts';
 
 /** Characters of each section beside the identity files, which have all that these leave. */
 const BUDGET_CHARS = {
   introduction: 320,
   skills: 900,
-  memories: 1_500,
+  memories: MEMORIES_CHARS_MAX,
   summary: 700,
   tail: 500,
   peers: 250,
@@ -26,7 +27,6 @@ const BUDGET_CHARS = {
 const RUNTIME_SKILLS_CHARS = 16_000;
 /** Headings and blank lines of all sections beside the identity files, in characters. */
 const FRAMES_CHARS = 200;
-const MEMORY_LINE_CHARS_MAX = 400;
 /** What a context is about stands in its first words; more would only thin out what a memory can cover. */
 const CONTEXT_TERMS_MAX = 24;
 /** What a context finds is shown from this score on, as for a prompt. */
@@ -72,7 +72,7 @@ async function startSession(deps: HookDeps, session: HookSession, input: HookInp
   const prompts = session.line && (await deps.lineage.checkpoint(session.line));
   const parent = { key: session.parentKey, harnessAgentId: input.harnessAgentId };
   if (session.line && (parent.key ?? parent.harnessAgentId) !== undefined) await deps.sessions.noteParent(session.line, parent);
-  const { text, shown } = packMemories(await memoriesFor(deps, session, input.context), BUDGET_CHARS.memories, MEMORY_LINE_CHARS_MAX);
+  const { text, shown } = await memoriesFor(deps, session, input.context);
   await noteShown(deps, session, shown);
 
   const others: InjectSection[] = [
@@ -109,18 +109,16 @@ function identityFor(deps: HookDeps, { reader }: HookSession, agentId: string): 
   return { ...identity, files };
 }
 
-/** What the words of the context find, best first, then what stands highest without a question. */
-async function memoriesFor(deps: HookDeps, { reader, project }: HookSession, context: string | undefined): Promise<Memory[]> {
+/** What the words of the context find, then what stands, is open and is recent without a question. */
+async function memoriesFor(deps: HookDeps, session: HookSession, context: string | undefined): Promise<StartMemories> {
   const { recallLimit, recencyBias, candidatePoolLimit: poolLimit } = deps.config.hooks.sessionStart;
-  if (recallLimit === 0) return [];
-  const filter = project === undefined ? {} : { aroundProject: project };
-  const about = context === undefined ? [] : await recallAbout(deps, reader, { text: context, limit: recallLimit, filter });
-  const known = new Set(about.map(({ id }) => id));
-  const ranked = await deps.memories.ranked(reader, { limit: recallLimit, recencyBias, filter, poolLimit });
-  return [...about, ...ranked.filter(({ id }) => !known.has(id))].slice(0, recallLimit);
+  if (recallLimit === 0) return { text: '', shown: [] };
+  const filter = session.project === undefined ? {} : { aroundProject: session.project };
+  const about = context === undefined ? [] : await recallAbout(deps, session.reader, { text: context, limit: recallLimit, filter });
+  return startMemories(deps, session, { limit: recallLimit, recencyBias, filter, poolLimit }, about);
 }
 
-async function recallAbout({ memories }: HookDeps, reader: Reader, { text, limit, filter }: RecallQuery): Promise<Memory[]> {
+async function recallAbout({ memories }: HookDeps, reader: Reader, { text, limit, filter }: RecallQuery): Promise<RecalledMemory[]> {
   const asked = { text: text.slice(0, QUERY_CHARS_MAX), limit, termsMax: CONTEXT_TERMS_MAX, filter, scoreMin: CONTEXT_SCORE_MIN };
   return (await memories.recall(reader, asked)).results;
 }

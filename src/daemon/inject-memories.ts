@@ -1,10 +1,14 @@
 import type { RecalledMemory } from '../contract/memory.ts';
+import { attributeOf } from '../core/recall/attributes.ts';
 import { bestSentences, saysTheSame } from '../core/recall/excerpt.ts';
 import { readQuery } from '../core/recall/query.ts';
+import { wordsIn } from '../core/recall/words.ts';
+import { newestOf } from './inject-successors.ts';
 import { memoryLine, oneLine } from './inject-text.ts';
 
-/** Of the absolute score: so far above what superseded it, the older memory is what was asked for, and the newer one about something else. */
-const CLEARLY_ABOVE = 0.1;
+/** Asks how things were: then the older value is part of the answer. */
+const ASKS_FOR_THE_PAST =
+  /\b(?:previous(?:ly)?|former(?:ly)?|used to|originally|before (?:that|the change)|in the past|histor(?:y|ical(?:ly)?)|old)\b/i;
 
 export interface PackedMemories {
   readonly text: string;
@@ -12,20 +16,30 @@ export interface PackedMemories {
 }
 
 /**
- * As many of the memories as fit, in order: one that does not fit is passed over for the next, of a long one its best sentences stand,
- * and what was said before or has been superseded by another of them that answers as well is left out.
+ * Returns as many of the memories as fit, in order. One that does not fit is passed over for the next, a long one is cut to its best sentences,
+ * and one that says what another one says is left out. A superseded memory is shown only behind its successor, marked, and only for what the
+ * successor does not answer.
+ *
+ * @param project  of the session: a memory of another project is labelled with it
  */
-export function packRecalled(memories: readonly RecalledMemory[], query: string, charsMax: number, lineCharsMax: number): PackedMemories {
+export function packRecalled(
+  memories: readonly RecalledMemory[],
+  query: string,
+  charsMax: number,
+  lineCharsMax: number,
+  project?: string,
+): PackedMemories {
   const stems = new Set(readQuery(query).terms.map((term) => term.stem));
   const byId = new Map(memories.map((memory) => [memory.id, memory]));
+  const asksForThePast = ASKS_FOR_THE_PAST.test(query);
   const lines: string[] = [];
   const shown: RecalledMemory[] = [];
   let left = charsMax;
-  for (const memory of memories) {
-    const newer = newerOf(memory, byId);
-    if (newer !== undefined && memory.score - newer.score < CLEARLY_ABOVE) continue;
+  for (const memory of newestFirst(memories, byId)) {
+    const newest = newestOf(memory, byId);
+    if (newest !== memory && !(shown.includes(newest) && (asksForThePast || addsTo(newest, memory, stems)))) continue;
     if (shown.some((other) => saysTheSame(other.content, memory.content))) continue;
-    const line = lineOf(memory, stems, lineCharsMax);
+    const line = lineOf(memory, stems, lineCharsMax, { project, superseded: newest !== memory });
     if (line.length + 1 > left) continue;
     left -= line.length + 1;
     lines.push(line);
@@ -34,29 +48,26 @@ export function packRecalled(memories: readonly RecalledMemory[], query: string,
   return { text: lines.join('\n'), shown };
 }
 
-/** The one of them that took its place. Where the links lead in a circle, the memory that was stored last stands, so that one always does. */
-function newerOf(memory: RecalledMemory, byId: ReadonlyMap<string, RecalledMemory>): RecalledMemory | undefined {
-  const next = ({ superseded_by: id }: RecalledMemory) => (id === null ? undefined : byId.get(id));
-  const newer = next(memory);
-  const passed = new Set([memory]);
-  let last = newer;
-  while (last !== undefined && !passed.has(last)) {
-    passed.add(last);
-    last = next(last);
-  }
-  if (last !== memory) return newer;
-  const stands = [...passed].reduce((best, other) => (isNewer(other, best) ? other : best));
-  return stands === memory ? undefined : newer;
+/** The same memories, each successor before what it replaces. */
+function newestFirst(memories: readonly RecalledMemory[], byId: ReadonlyMap<string, RecalledMemory>): RecalledMemory[] {
+  return [...new Set(memories.flatMap((memory) => [newestOf(memory, byId), memory]))];
 }
 
-function isNewer(one: RecalledMemory, other: RecalledMemory): boolean {
-  return one.created_at === other.created_at ? one.id < other.id : one.created_at > other.created_at;
+/** The older memory holds something of the query that its successor does not. */
+function addsTo(newer: RecalledMemory, older: RecalledMemory, stems: ReadonlySet<string>): boolean {
+  const told = new Set(wordsIn(newer.content).flatMap((word) => [word.stem, attributeOf(word.stem)]));
+  return wordsIn(older.content).some(({ stem }) => stems.has(stem) && !told.has(stem) && !told.has(attributeOf(stem)));
 }
 
-function lineOf(memory: RecalledMemory, stems: ReadonlySet<string>, charsMax: number): string {
-  const whole = memoryLine(memory, Number.MAX_SAFE_INTEGER);
+function lineOf(
+  memory: RecalledMemory,
+  stems: ReadonlySet<string>,
+  charsMax: number,
+  mark: { readonly project: string | undefined; readonly superseded: boolean },
+): string {
+  const whole = memoryLine(memory, Number.MAX_SAFE_INTEGER, mark);
   if (whole.length <= charsMax) return whole;
   const room = charsMax - (whole.length - oneLine(memory.content).length);
   const content = bestSentences(memory.content, stems, room) || memory.content;
-  return memoryLine({ ...memory, content }, charsMax);
+  return memoryLine({ ...memory, content }, charsMax, mark);
 }

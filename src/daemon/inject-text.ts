@@ -1,6 +1,10 @@
 import type { Memory } from '../contract/memory.ts';
+import { newestOf } from './inject-successors.ts';
 
 const CUT_MARK = '…';
+const SUPERSEDED_MARK = ', superseded by a newer one above';
+/** Of the name of another project; unit: characters. */
+const PROJECT_CHARS_MAX = 40;
 /** Control characters, and those that turn the direction of text around. */
 const INVISIBLE = /[\s\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]+/gu;
 
@@ -34,27 +38,52 @@ export function quoted(text: string): string {
     .join('\n');
 }
 
-/** `- text (type, 2025-03-01)` */
-export function memoryLine(memory: Pick<Memory, 'content' | 'type' | 'created_at'>, charsMax: number): string {
-  const tail = ` (${oneLine(memory.type)}, ${memory.created_at.slice(0, 10)})`;
+/** What a line says of its memory beside type and date. */
+export interface LineMark {
+  /** Of the session; a memory of another project names its own. */
+  readonly project?: string | undefined;
+  /** A newer memory, shown before it, took its place. */
+  readonly superseded?: boolean;
+}
+
+/** `- text (type, 2025-03-01)`, followed within the brackets by `project shop` of another project and `superseded` of an older value. */
+export function memoryLine(
+  memory: Pick<Memory, 'content' | 'type' | 'created_at' | 'project'>,
+  charsMax: number,
+  { project, superseded = false }: LineMark = {},
+): string {
+  const other = project !== undefined && memory.project !== project ? memory.project : null;
+  const elsewhere = other === null ? '' : `, project ${cutText(oneLine(lastPart(other)), PROJECT_CHARS_MAX)}`;
+  const tail = ` (${oneLine(memory.type)}, ${memory.created_at.slice(0, 10)}${elsewhere}${superseded ? SUPERSEDED_MARK : ''})`;
   return `- ${cutText(oneLine(memory.content), Math.max(0, charsMax - tail.length - 2))}${tail}`;
 }
 
+/** The last folder of a path, which people call their project. */
+function lastPart(path: string): string {
+  return path.split(/[\\/]/).findLast((part) => part !== '') ?? path;
+}
+
 /**
- * As many memories as fit, in order; one that does not fit is passed over for the next.
+ * As many memories as fit, in order; one that does not fit is passed over for the next, and a superseded one is shown behind its
+ * successor alone.
  *
+ * @param project  of the session: a memory of another project is labelled with it
  * @returns the lines, and the memories they show
  */
 export function packMemories<M extends Memory>(
   memories: readonly M[],
   charsMax: number,
   lineCharsMax: number,
+  project?: string,
 ): { text: string; shown: M[] } {
   const lines: string[] = [];
   const shown: M[] = [];
   let left = charsMax;
+  const byId = new Map(memories.map((memory) => [memory.id, memory]));
   for (const memory of memories) {
-    const line = memoryLine(memory, lineCharsMax);
+    const newest = newestOf(memory, byId);
+    if (newest !== memory && !shown.includes(newest)) continue;
+    const line = memoryLine(memory, lineCharsMax, { project, superseded: newest !== memory });
     if (line.length + 1 > left) continue;
     left -= line.length + 1;
     lines.push(line);

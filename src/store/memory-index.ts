@@ -1,11 +1,21 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { OPEN_POLICIES, type ReadPolicies } from '../core/agent-policy.ts';
 import type { IndexStatus, MemoryFilter, Reader } from '../core/memory-store.ts';
+import { certaintyOf, changeIn, mayChange, subjectStems, takesBack } from '../core/recall/change.ts';
 import type { Entry, IndexedMemory, Newcomer } from '../core/recall/index-view.ts';
 import type { Asked } from '../core/recall/query.ts';
 import type { RankedMemory } from '../core/recall/rank.ts';
 import { RecallIndex } from '../core/recall/recall-index.ts';
-import { type Condition, everything, globalsOf, type MemoryRow, selectMemories, viewOf, viewsOf } from './memory-store-scope.ts';
+import {
+  type Condition,
+  everything,
+  globalsOf,
+  type MemoryRow,
+  measureMemories,
+  selectMemories,
+  viewOf,
+  viewsOf,
+} from './memory-store-scope.ts';
 
 /** Memories taken in before the store is open: a store of no more is ready at once. About 100 ms. */
 const AT_OPEN_MAX = 2_000;
@@ -27,6 +37,8 @@ export interface MemoryIndex {
   visible(reader: Reader): number | undefined;
   /** A check of rows for the vector arm: the memory, if the reader may see it and it passes the filter. */
   finder(reader: Reader, filter: MemoryFilter): (seq: number) => Entry | undefined;
+  /** Rows of the rules, preferences and pinned memories the reader may see, the best `limit`; undefined while the index is behind the table. */
+  standing(reader: Reader, filter: MemoryFilter, limit: number): number[] | undefined;
   /** Id of the memory whose place a new one takes, judged by its words. */
   predecessor(owner: { readonly agentId: string; readonly scope: string }, memory: Newcomer): string | undefined;
   /** Take in what the last commits changed. */
@@ -69,8 +81,7 @@ export function createMemoryIndex(db: DatabaseSync, policies: () => ReadPolicies
     clearImmediate(slice);
     slice = undefined;
     if (!db.isOpen) return;
-    if (changed.size > 0) takeIn(SLICE);
-    else build(SLICE);
+    (changed.size > 0 ? takeIn : build)(SLICE);
     if (!isBuilt || changed.size > 0) slice = setImmediate(goOn);
   };
   const refresh = (): void => {
@@ -79,8 +90,8 @@ export function createMemoryIndex(db: DatabaseSync, policies: () => ReadPolicies
   };
   /** Policies may change at any time: memories that now belong to another view are taken in anew. */
   const isEven = (): boolean => {
-    const before = apart;
-    apart = policies().apart;
+    const [before, now] = [apart, policies().apart];
+    apart = now;
     for (const seq of movedRows(db, before, apart)) if (index.has(seq)) changed.add(seq);
     if (apart !== before) refresh();
     return isBuilt && changed.size === 0;
@@ -94,10 +105,39 @@ export function createMemoryIndex(db: DatabaseSync, policies: () => ReadPolicies
     counts: (reader, term) => index.counts(viewsOf(reader), term),
     visible: (reader) => (isEven() ? index.counts(viewsOf(reader), '').all : undefined),
     finder: (reader, filter) => index.finder(viewsOf(reader), filter),
-    predecessor: (owner, memory) => index.predecessor(viewOf(owner, apart)!, memory)?.id,
+    standing: (reader, filter, limit) => (isEven() ? index.standing(viewsOf(reader), filter, limit).map(({ seq }) => seq) : undefined),
+    predecessor: (owner, memory) => predecessorOf(db, index, viewOf(owner, apart)!, memory)?.id,
     refresh,
     close: () => [clearTimeout(begin), clearImmediate(slice)],
   };
+}
+
+/** What says the same with another value, else what a new one says does not hold any more. */
+function predecessorOf(db: DatabaseSync, index: RecallIndex, view: string, memory: Newcomer): Entry | undefined {
+  return index.predecessor(view, memory) ?? replacedBy(db, index, view, memory);
+}
+
+/** The memory that a new one says does not hold any more; only what words of the subject find is read, and only where a change may be told. */
+function replacedBy(db: DatabaseSync, index: RecallIndex, view: string, memory: Newcomer): Entry | undefined {
+  if (!mayChange(memory.content)) return undefined;
+  const change = changeIn(memory.content);
+  const before = change.pointsBack ? index.before(view, memory) : undefined;
+  const found = index.sharing(view, subjectStems(change), memory);
+  if (found.length === 0 && before === undefined) return undefined;
+  const texts = contentsOf(db, [...found, ...(before ? [before] : [])]);
+  const judged = found.map((entry) => ({ entry, certainty: certaintyOf(change, texts.get(entry.seq) ?? '') }));
+  const best = judged.reduce<(typeof judged)[number] | undefined>(
+    (sure, one) => (one.certainty > (sure?.certainty ?? 0) ? one : sure),
+    undefined,
+  );
+  if (best) return best.entry;
+  return before && takesBack(change, texts.get(before.seq) ?? '') ? before : undefined;
+}
+
+function contentsOf(db: DatabaseSync, entries: readonly Entry[]): Map<number, string> {
+  const where = { sql: 'm.seq IN (SELECT value FROM json_each(?))', values: [JSON.stringify(entries.map(({ seq }) => seq))] };
+  const rows = measureMemories(db, everything(), [where], ['m.seq AS seq', 'm.content AS content']);
+  return new Map(rows.map(({ seq, content }) => [Number(seq), String(content)]));
 }
 
 /** More rows than are taken in at open. */

@@ -13,7 +13,7 @@ import { hasRatings, ratingsOf } from './memory-feedback.ts';
 import type { MemoryIndex } from './memory-index.ts';
 import { recallByFullText } from './memory-recall-fts.ts';
 import { conditionsOf } from './memory-store-filter.ts';
-import { type MemoryRow, selectMemories, visibleTo } from './memory-store-scope.ts';
+import { type Condition, type MemoryRow, selectMemories, visibleTo } from './memory-store-scope.ts';
 import type { MemoryVectors } from './memory-vectors.ts';
 
 /** Best memories that ratings may move and results are taken from. */
@@ -23,6 +23,15 @@ const STRONG_AMONG = 10;
 /** Newest, and most important, memories that session start chooses from; keeps it fast with a million memories. */
 const RANKED_POOL = 100;
 const DAY_MS = 86_400_000;
+/** What orders standing memories before the score of session start does: pins, then ratings, then what directs before what is liked, then use. */
+const PINNED_WEIGHT = 10;
+const RATED_WEIGHT = 2;
+const DIRECTING_WEIGHT = 1;
+const USED_WEIGHT = 0.5;
+/** Says how things are to be done, rather than what somebody is fond of. */
+const DIRECTS = /\b(?:prefer\w*|wants?|always|never|must|do not|don['’]t|instead of|rather than|over)\b/i;
+/** Injects from which a memory counts as used often. */
+const USES_MAX = 20;
 
 export interface RecallDeps {
   readonly db: DatabaseSync;
@@ -114,12 +123,16 @@ function shownBecause(match: Match, supersededBy: string | null): string {
 }
 
 /** Session start's order, @source spec/hooks. Equal scores: newest, then id. */
-export function rankMemories(db: DatabaseSync, reader: Reader, ranking: Ranking, nowMs: number): MemoryRow[] {
+export function rankMemories(deps: Pick<RecallDeps, 'db' | 'index'>, reader: Reader, ranking: Ranking, nowMs: number): MemoryRow[] {
+  return ranking.standing ? rankStanding(deps, reader, ranking, nowMs) : rankPool(deps.db, reader, ranking, nowMs, []);
+}
+
+function rankPool(db: DatabaseSync, reader: Reader, ranking: Ranking, nowMs: number, more: readonly Condition[]): MemoryRow[] {
   const { recencyBias: bias } = ranking;
   return selectMemories(db, {
     scope: visibleTo(reader),
     // Pieces of documents are found when they are asked for; unasked they would push everything else out.
-    where: [...conditionsOf(ranking.filter ?? {}), { sql: `m.source_type <> 'document'`, values: [] }],
+    where: [...conditionsOf(ranking.filter ?? {}), { sql: `m.source_type <> 'document'`, values: [] }, ...more],
     pool: { orders: ['m.created_at DESC', 'm.importance DESC, m.created_at DESC'], size: ranking.poolLimit ?? RANKED_POOL },
     order: {
       sql: `m.importance * ? + ? / (1.0 + max(0, ? - m.created_at) / ${DAY_MS}.0) DESC, m.created_at DESC, m.id`,
@@ -127,4 +140,44 @@ export function rankMemories(db: DatabaseSync, reader: Reader, ranking: Ranking,
     },
     limit: ranking.limit,
   });
+}
+
+/** What stands is chosen by the index; while that is behind, from the newest and most important memories. */
+function rankStanding({ db, index }: Pick<RecallDeps, 'db' | 'index'>, reader: Reader, ranking: Ranking, nowMs: number): MemoryRow[] {
+  const size = ranking.poolLimit ?? RANKED_POOL;
+  const seqs = index.standing(
+    reader,
+    reader.within === undefined ? (ranking.filter ?? {}) : { ...ranking.filter, within: reader.within },
+    size,
+  );
+  const stands: Condition =
+    seqs === undefined
+      ? { sql: `(m.pinned = 1 OR m.type IN ('rule', 'preference'))`, values: [] }
+      : { sql: 'm.seq IN (SELECT value FROM json_each(?))', values: [JSON.stringify(seqs)] };
+  const rows = rankPool(db, reader, { ...ranking, limit: size }, nowMs, [stands]);
+  const ratings = hasRatings(db, reader)
+    ? ratingsOf(
+        db,
+        reader,
+        rows.map(({ memory }) => memory.id),
+      )
+    : [];
+  const weightOf = ({ memory }: MemoryRow): number => {
+    const own = ratings.filter(({ memoryId }) => memoryId === memory.id);
+    const rated = own.reduce((sum, { rating }) => sum + rating, 0) / Math.max(1, own.length);
+    const used = Math.min(1, memory.access_count / USES_MAX);
+    return (
+      (memory.pinned ? PINNED_WEIGHT : 0) +
+      (DIRECTS.test(memory.content) ? DIRECTING_WEIGHT : 0) +
+      RATED_WEIGHT * rated +
+      USED_WEIGHT * used
+    );
+  };
+  const weighed = rows.map((row, place) => ({ row, weight: weightOf(row), place }));
+  weighed.sort((a, b) => b.weight - a.weight || a.place - b.place);
+  const [rules, others] = [true, false].map((isRule) => weighed.filter(({ row }) => (row.memory.type === 'rule') === isRule));
+  // In turn, so that many rules of a project leave room for what the person likes, and the other way round; pinned ones before all.
+  const inTurn = weighed.flatMap((_, place) => [rules![place], others![place]].filter((one) => one !== undefined));
+  inTurn.sort((a, b) => Number(b.row.memory.pinned) - Number(a.row.memory.pinned));
+  return inTurn.slice(0, ranking.limit).map(({ row }) => row);
 }

@@ -121,7 +121,7 @@ function createMemoryStore(access: Access, index: MemoryIndex, vectors: MemoryVe
   return {
     remember: (draft) => write(() => insert(draft), { isRepeatable: true }),
     recall: (reader, query) => read(() => recallMemories({ db, index, vectors }, reader, query, clock.now())),
-    ranked: (reader, ranking) => read(() => rankMemories(db, reader, ranking, clock.now()).map((row) => row.memory)),
+    ranked: (reader, ranking) => read(() => rankMemories({ db, index }, reader, ranking, clock.now()).map((row) => row.memory)),
     get: (reader, id) => read(() => visible(reader, id)),
     list: (reader, page) => read(() => listMemories(db, reader, page, reader.within ? undefined : index.visible(reader), clock.now())),
     authors: (reader, filter) => read(() => listAuthors(db, reader, filter)),
@@ -148,8 +148,8 @@ function insertInto({ db, clock }: Access, index: MemoryIndex) {
 /** What says the same of another time is linked to what it takes the place of; a link the writer names goes first. */
 function withPredecessor(index: MemoryIndex, draft: MemoryDraft, nowMs: number): MemoryDraft {
   if (draft.supersedes !== undefined) return draft;
-  const { content, who, agentId, project = null, createdAtMs = nowMs } = draft;
-  const supersedes = index.predecessor(draft, { content, who, agentId, project, createdAtMs });
+  const { content, who, agentId, project = null, sessionKey = null, withinProject, createdAtMs = nowMs } = draft;
+  const supersedes = index.predecessor(draft, { content, who, agentId, project, sessionKey, withinProject, createdAtMs });
   return supersedes === undefined ? draft : { ...draft, supersedes };
 }
 

@@ -65,7 +65,7 @@ test('the newer value stands before the older, but a look-alike about something 
 
 test('a value that took the place of another names it; an event and a look-alike take nobody’s', () => {
   const index = indexOf(memory(1, 'The cache TTL for profiles is 300 seconds'), memory(2, 'Ran 5 kilometres through the park'));
-  const place = { who: 'daemon', agentId: 'a', project: null, createdAtMs: START_MS + 9 * DAY_MS };
+  const place = { who: 'daemon', agentId: 'a', project: null, sessionKey: null, createdAtMs: START_MS + 9 * DAY_MS };
   expect(index.predecessor('global', { ...place, content: 'The cache TTL for profiles is 600 seconds' })?.id).toBe('m1');
   expect(index.predecessor('global', { ...place, content: 'The cache TTL for sessions is 300 seconds' })).toBeUndefined();
   expect(index.predecessor('global', { ...place, content: 'Ran 7 kilometres through the park' })).toBeUndefined();

@@ -101,6 +101,25 @@ describe('sameness', () => {
       'Note: the PARSER  accepts "CRLF"! (noted again)',
     ])
       expect(canonicalText(other)).toBe(plain);
+    for (const introduction of [
+      '- ',
+      '* ',
+      '• ',
+      '1. ',
+      'Just so you know, ',
+      'So you know: ',
+      'User said: ',
+      'the user mentioned that ',
+      'By the way, ',
+      'For the record: ',
+      '- Just so you know, remember that ',
+      'Heads-up: ',
+    ]) {
+      expect(canonicalText(`${introduction}The parser accepts \`CRLF\``), introduction).toBe(plain);
+    }
+    for (const other of ['> 30 days', '-5 degrees', 'User stories are short', 'Just tea', 'User said nothing', '- 5 degrees']) {
+      expect(canonicalText(other), other).not.toBe(canonicalText(other.split(' ').slice(1).join(' ')));
+    }
     const articles = canonicalText('Use linter. Linter helps');
     expect(canonicalText('Use a linter. A linter helps')).toBe(articles);
     expect(canonicalText('USE A LINTER. A LINTER HELPS')).toBe(articles);

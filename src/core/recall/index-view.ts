@@ -12,6 +12,12 @@ const FRAME_ENTRIES_MAX = 16;
 
 /** Terms that share so many letters at their beginning may be forms of one word. */
 const BEGINNING_CHARS = 4;
+/** Terms by which memories on the same subject are looked up, the rarest; … */
+const SHARED_TERMS_MAX = 8;
+/** … memories looked at for each of them, … */
+const SHARED_SLOTS_MAX = 256;
+/** … and those of them that are read. */
+const SHARING_MAX = 8;
 
 /** What the index must know of a memory; the text itself stays in the store. */
 export interface IndexedMemory {
@@ -35,7 +41,10 @@ export interface IndexedMemory {
 }
 
 /** What is known of a memory that is about to be written. */
-export type Newcomer = Pick<IndexedMemory, 'content' | 'who' | 'agentId' | 'project' | 'createdAtMs'>;
+export type Newcomer = Pick<IndexedMemory, 'content' | 'who' | 'agentId' | 'project' | 'sessionKey' | 'createdAtMs'> & {
+  /** Its writer may change nothing outside of this project. */
+  readonly withinProject?: string | undefined;
+};
 
 /** A term and the memories that hold it: `slot * 16 + occurrences`, ascending. */
 export interface Posting {
@@ -84,6 +93,8 @@ export class IndexView {
   readonly #projects = new Map<string | null, number>();
   /** Memories by their frame; those without one are not here. */
   readonly #frames = new Map<string, Entry[]>();
+  /** Rules, preferences and pinned memories. */
+  readonly #standing = new Set<Entry>();
   readonly #entries: (Entry | undefined)[] = [];
   readonly #free: number[] = [];
   readonly columns = new IndexColumns();
@@ -117,6 +128,11 @@ export class IndexView {
 
   get sessionSlots(): number {
     return this.#sessionSlots.length;
+  }
+
+  /** Rules, preferences and pinned memories, in no order. */
+  get standing(): ReadonlySet<Entry> {
+    return this.#standing;
   }
 
   entry(slot: number): Entry | undefined {
@@ -188,6 +204,7 @@ export class IndexView {
     for (const [posting, occurrences] of countsOf(terms)) insert(posting, slot * 16 + Math.min(occurrences, OCCURRENCES_MAX));
     this.#fillColumns(entry);
     this.#noteFrame(entry);
+    if (isStanding(entry)) this.#standing.add(entry);
     return entry;
   }
 
@@ -215,6 +232,7 @@ export class IndexView {
     }
     this.#count(entry, -1);
     this.#forgetFrame(entry);
+    this.#standing.delete(entry);
     this.#entries[entry.slot] = undefined;
     this.#free.push(entry.slot);
     this.columns.unlink(entry.slot);
@@ -236,6 +254,33 @@ export class IndexView {
       (entry) => entry.states && entry.agentId === agentId && entry.project === project && entry.createdAtMs < createdAtMs,
     );
     return older.reduce<Entry | undefined>((newest, entry) => (newest && isBefore(entry, newest) ? newest : entry), undefined);
+  }
+
+  /**
+   * Older memories of the same agent and around the same project that hold the most, and the rarest, of these terms: best first, then newest.
+   * Of a common term only the memories stored last are looked at, so that the work does not grow with the view.
+   */
+  sharing(stems: readonly string[], memory: Newcomer): Entry[] {
+    const postings = stems.flatMap((stem) => this.#postings.get(stem) ?? []).sort((a, b) => a.slots.length - b.slots.length);
+    const weights = new Map<number, number>();
+    for (const { slots } of postings.slice(0, SHARED_TERMS_MAX)) {
+      const weight = Math.log(1 + this.#size / slots.length);
+      for (let at = Math.max(0, slots.length - SHARED_SLOTS_MAX); at < slots.length; at += 1) {
+        const slot = Math.floor(slots[at]! / 16);
+        weights.set(slot, (weights.get(slot) ?? 0) + weight);
+      }
+    }
+    const found = [...weights]
+      .map(([slot, weight]) => ({ entry: this.#entries[slot]!, weight }))
+      .filter(({ entry }) => mayBeReplaced(entry, memory));
+    found.sort((a, b) => b.weight - a.weight || (isBefore(b.entry, a.entry) ? -1 : 1));
+    return found.slice(0, SHARING_MAX).map(({ entry }) => entry);
+  }
+
+  /** The memory of the same session right before a new one. */
+  before(memory: Newcomer): Entry | undefined {
+    const session = this.#sessions.get(sessionName(memory) ?? '');
+    return session?.entries.findLast((entry) => entry.createdAtMs <= memory.createdAtMs && mayBeReplaced(entry, memory));
   }
 
   #noteFrame(entry: Entry): void {
@@ -300,9 +345,22 @@ export class IndexView {
   }
 }
 
+/** Types of what holds until it is changed, and is to be known before it is asked for. */
+const STANDING_TYPES: ReadonlySet<string> = new Set(['rule', 'preference']);
+
+function isStanding({ type, pinned }: Entry): boolean {
+  return pinned || STANDING_TYPES.has(type);
+}
+
 interface Author {
   readonly number: number;
   memories: number;
+}
+
+/** Older, of the same agent, not replaced yet, and of the same project or of none. */
+function mayBeReplaced(entry: Entry, { agentId, project, withinProject, createdAtMs }: Newcomer): boolean {
+  const isNear = entry.project === project || (withinProject === undefined && (entry.project === null || project === null));
+  return isNear && entry.agentId === agentId && entry.supersededBy === null && entry.createdAtMs <= createdAtMs;
 }
 
 /** The content without the author that some put before it. */

@@ -68,6 +68,30 @@ export class RecallIndex {
   predecessor(viewName: string, memory: Newcomer): Entry | undefined {
     return this.#views.get(viewName)?.predecessor(memory);
   }
+
+  /** Older memories of the same view about the same subject, see `IndexView.sharing`. */
+  sharing(viewName: string, stems: readonly string[], memory: Newcomer): Entry[] {
+    return this.#views.get(viewName)?.sharing(stems, memory) ?? [];
+  }
+
+  /** The memory of the same view and session right before a new one. */
+  before(viewName: string, memory: Newcomer): Entry | undefined {
+    return this.#views.get(viewName)?.before(memory);
+  }
+
+  /** Rules, preferences and pinned memories of these views that stand: pinned ones first, then the most important, then the newest. */
+  standing(viewNames: readonly string[], filter: MemoryFilter, limit: number): Entry[] {
+    const admits = admitsOf(filter);
+    const views = viewNames.flatMap((name) => this.#views.get(name) ?? []);
+    const found = views.flatMap((view) =>
+      [...view.standing].filter((entry) => entry.sourceType !== 'document' && (admits?.(entry) ?? true)),
+    );
+    found.sort(
+      (a, b) =>
+        Number(b.pinned) - Number(a.pinned) || b.importance - a.importance || b.createdAtMs - a.createdAtMs || (a.id < b.id ? -1 : 1),
+    );
+    return found.slice(0, limit);
+  }
 }
 
 /** About how many memories a filter lets through: those of a project are counted, what else it asks for is not. */
