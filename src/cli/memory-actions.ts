@@ -102,6 +102,21 @@ export async function showHistory(context: CliContext, id: string, flags: Flags 
 }
 
 /** One call a memory: each is meant, so none needs to be confirmed. Fails when one of them stays. */
+/** Exit code 1 when one of the memories is not there, or not for this caller: the others are rated. */
+export async function rateMemories(
+  context: CliContext,
+  { rating, ids }: { readonly rating: number; readonly ids: readonly string[] },
+  flags: Flags & { readonly session: string },
+): Promise<void> {
+  const feedback = Object.fromEntries(ids.map((id) => [id, rating]));
+  const asked = { sessionKey: flags.session, feedback, agentId: flags.agent };
+  const answer = await requireDaemonApi(context, flags).call(memoryLifecycleOperations.memoryFeedback, asked);
+  if (flags.json) print(context, answer);
+  else context.stdout.write(`${answer.recorded} rated\n`);
+  const missing = Object.keys(feedback).length - answer.recorded;
+  if (missing > 0) throw new CliExit(EXIT.failure, `${missing} of these ids name no memory that this caller may see`);
+}
+
 export async function forgetMemories(
   context: CliContext,
   ids: readonly string[],

@@ -8,8 +8,11 @@ const LIST_LIMIT_MAX = 1_000;
 const RECALL_LIMIT = 10;
 const RECALL_LIMIT_MAX = 100;
 const HISTORY_LIMIT = 200;
+/** Ratings that are given by hand, of no session, are kept under this name: the last one counts. */
+const RATING_SESSION = 'cli';
+const RATINGS: Readonly<Record<string, number>> = { good: 1, useless: 0, bad: -1 };
 
-/** `remember`, `recall`, and `memory list|history|forget|recover|export|import`. */
+/** `remember`, `recall`, and `memory list|history|rate|forget|recover|export|import`. */
 export function addMemoryCommands(program: Command, context: CliContext): void {
   const actions = () => import('./memory-actions.ts');
   const add = (parent: Command, name: string, description: string) =>
@@ -72,6 +75,18 @@ function addMemoryGroup(group: Command, context: CliContext, add: Add): void {
     .addHelpText('after', '\nExamples:\n  signet memory history 0b1c4c9e-5d5c-4a53-8a3e-1f0a8f0b6c11')
     .action(async (id, flags) => (await actions()).showHistory(context, id, flags));
 
+  add(group, 'rate', 'say how useful memories were; recall moves them up or down by a little')
+    .argument('<rating>', 'good (1), useless (0), bad (-1), or a number between', ratingArgument)
+    .argument('<id...>', 'memory ids')
+    .option('--session <key>', 'session that was shown them: the rating is then kept with the question it asked', RATING_SESSION)
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      '\nA later rating of the same session takes the place of an earlier one.\n' +
+        '\nExamples:\n  signet memory rate good 0b1c4c9e-5d5c-4a53-8a3e-1f0a8f0b6c11\n  signet memory rate bad 0b1c4c9e-5d5c-4a53-8a3e-1f0a8f0b6c11 --agent dot',
+    )
+    .action(async (rating, ids, flags) => (await actions()).rateMemories(context, { rating, ids }, flags));
+
   add(group, 'forget', 'forget memories; they can be recovered for 30 days')
     .argument('<id...>', 'memory ids')
     .requiredOption('--reason <text>', 'why; kept in the history')
@@ -101,6 +116,13 @@ function addMemoryGroup(group: Command, context: CliContext, add: Add): void {
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExamples:\n  signet memory import memories.jsonl')
     .action(async (path, flags) => (await file()).importMemories(context, path, flags));
+}
+
+function ratingArgument(text: string): number {
+  const value = RATINGS[text.toLowerCase()] ?? Number(text);
+  if (text.trim() === '' || !(value >= -1 && value <= 1))
+    throw new InvalidArgumentError('It must be good, useless, bad, or a number from -1 to 1.');
+  return value;
 }
 
 function shareArgument(text: string): number {

@@ -123,6 +123,26 @@ test('what is exported can be imported elsewhere, and is equal there', async () 
   expect((await signet(other, ['memory', 'export'])).out).toBe(text);
 });
 
+test('rate moves what recall finds for its agent; an id that is not there is told, and nonsense refused', async () => {
+  const daemon = await serveDaemon();
+  const keep = async (content: string) => (await signet(daemon, ['remember', content])).out.trim();
+  const blue = await keep('the quokka build uses the blue pipeline');
+  const green = await keep('the quokka build uses the green pipeline');
+  const first = async () => JSON.parse((await signet(daemon, ['recall', 'quokka build', '--json'])).out).results[0].id;
+  const [best, other] = (await first()) === blue ? [blue, green] : [green, blue];
+
+  expect(await signet(daemon, ['memory', 'rate', 'good', other])).toEqual({ code: 0, out: '1 rated\n', err: '' });
+  expect(await signet(daemon, ['memory', 'rate', 'bad', best])).toEqual({ code: 0, out: '1 rated\n', err: '' });
+  expect(await first()).toBe(other);
+
+  const partly = await signet(daemon, ['memory', 'rate', '0.5', best, 'absent']);
+  expect(partly).toMatchObject({ code: 1, out: '1 rated\n', err: expect.stringContaining('1 of these ids') });
+  expect(await signet(daemon, ['memory', 'rate', 'excellent', best])).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('good, useless, bad'),
+  });
+});
+
 test('a file that is cut off, broken or none of ours is refused before anything is taken in', async () => {
   const daemon = await serveDaemon();
   const header = '{"format":"signet-memories","version":1}\n';
