@@ -6,6 +6,7 @@ import nodeModule, { createRequire } from 'node:module';
 import { constants, homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { restartWithoutKeys, takeKeys } from './clean-environment.js';
 import { compileCacheFolder, isTrustedAs } from './trusted-folder.js';
 
 const NODE_MAJOR_MIN = 24;
@@ -15,10 +16,14 @@ const TERMINAL_SIGNALS = ['SIGINT', 'SIGQUIT'];
 
 const here = fileURLToPath(import.meta.url);
 
+const args = process.argv.slice(2);
+const isDaemon = args.includes('start') && args.includes('--foreground');
+
 if (Number(process.versions.node.split('.')[0]) >= NODE_MAJOR_MIN) await run();
 else runWith(bundledNode());
 
 async function run() {
+  if (!takeKeys() && isDaemon) restartWithoutKeys(process.execPath, [...process.execArgv, here, ...args]);
   const built = join(dirname(here), '..', 'dist', 'main.js');
   const source = join(dirname(here), '..', 'src', 'main.ts');
   const entry = [built, source].find((path) => existsSync(path));
@@ -47,7 +52,8 @@ function runWith(node) {
         'Install a newer Node, or reinstall signet with optional dependencies.',
     );
   }
-  const child = spawn(node, [here, ...process.argv.slice(2)], { stdio: 'inherit' });
+  if (isDaemon) restartWithoutKeys(node, [here, ...args]);
+  const child = spawn(node, [here, ...args], { stdio: 'inherit' });
   const onTerminal = process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY;
   for (const signal of FORWARDED_SIGNALS) {
     process.on(signal, () => {

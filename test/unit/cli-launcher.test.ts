@@ -19,7 +19,8 @@ beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'signet-launcher-'));
   mkdirSync(join(root, 'bin'));
   mkdirSync(join(root, 'src'));
-  for (const file of ['signet.js', 'trusted-folder.js']) copyFileSync(join(dirname(LAUNCHER), file), join(root, 'bin', file));
+  for (const file of ['signet.js', 'clean-environment.js', 'trusted-folder.js'])
+    copyFileSync(join(dirname(LAUNCHER), file), join(root, 'bin', file));
   writeFileSync(join(root, 'package.json'), '{"type":"module"}');
   writeFileSync(
     join(root, 'src', 'main.ts'),

@@ -1,0 +1,2 @@
+export function restartWithoutKeys(node: string, args: readonly string[]): void;
+export function takeKeys(): boolean;
