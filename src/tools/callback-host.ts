@@ -1,10 +1,13 @@
-import type { LookupAddress } from 'node:dns';
+import type { LookupAddress, LookupAllOptions } from 'node:dns';
 import { lookup as resolveName } from 'node:dns/promises';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { addressKind } from '../core/address-kind.ts';
 import { AppError } from '../core/errors.ts';
 
 /** How long a name may take to resolve when a tool is registered, in ms. */
 const RESOLVE_TIMEOUT_MS = 5_000;
+
+export type ResolveAll = (host: string, options: LookupAllOptions) => Promise<LookupAddress[]>;
 
 const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
@@ -32,28 +35,52 @@ export function isAllowed(host: string, allowedHosts: readonly string[]): boolea
 export async function requireCallbackHost(url: URL, allowedHosts: readonly string[]): Promise<void> {
   const host = hostOf(url);
   if (url.username !== '' || url.password !== '') throw refused('a callback URL must not hold a user or password');
-  if (isAllowed(host, allowedHosts)) return;
-  const addresses = isIP(host) ? [{ address: host }] : await resolve(host);
-  const foreign = addresses.find(({ address }) => !isLoopback(address));
-  if (foreign) throw refused(foreignHost(host, foreign.address));
+  const isAddress = isIP(host) !== 0;
+  // An allow-listed name need not resolve yet; calls look at its addresses.
+  if (isAllowed(host, allowedHosts)) return isAddress ? requireFitting(host, [host], true) : undefined;
+  const addresses = isAddress ? [{ address: host }] : await resolve(host);
+  requireFitting(
+    host,
+    addresses.map(({ address }) => address),
+    false,
+  );
 }
 
 /**
- * The resolver of a call to a host that is not allow-listed: the address that is checked is the address that is used, so a name
- * cannot turn from loopback into another machine in between.
+ * Allow-listing takes a host as another machine, but not where clouds keep the credentials of machines.
+ *
+ * @throws AppError `invalid_request`
  */
-export const lookupLoopback: LookupFunction = (host, options, callback) => {
-  const { family, hints } = options;
-  resolveName(host, { family: family === 'IPv4' ? 4 : family === 'IPv6' ? 6 : family, hints, all: true }).then(
-    (addresses) => {
-      const foreign = addresses.find(({ address }) => !isLoopback(address));
-      if (foreign) return callback(refused(foreignHost(host, foreign.address)), '');
-      if (options.all) return callback(null, addresses);
-      callback(null, addresses[0]!.address, addresses[0]!.family);
-    },
-    (error: NodeJS.ErrnoException) => callback(error, ''),
-  );
-};
+export function requireFitting(host: string, addresses: readonly string[], mayBeAnywhere: boolean): void {
+  const foreign = addresses.find((address) => !isLoopback(address) && !(mayBeAnywhere && addressKind(address) !== 'forbidden'));
+  if (foreign !== undefined) throw refused(mayBeAnywhere ? forbiddenHost(host, foreign) : foreignHost(host, foreign));
+}
+
+/**
+ * The resolver of a call: the address that is checked is the address that is used, so a name cannot turn into another machine, or one
+ * that is allow-listed into a forbidden address, in between.
+ */
+export function checkedLookup(mayBeAnywhere: boolean, resolveAll: ResolveAll = resolveName): LookupFunction {
+  return (host, options, callback) => {
+    const { family, hints } = options;
+    resolveAll(host, { family: family === 'IPv4' ? 4 : family === 'IPv6' ? 6 : family, hints, all: true }).then(
+      (addresses) => {
+        try {
+          requireFitting(
+            host,
+            addresses.map(({ address }) => address),
+            mayBeAnywhere,
+          );
+        } catch (error) {
+          return callback(error as Error, '');
+        }
+        if (options.all) return callback(null, addresses);
+        callback(null, addresses[0]!.address, addresses[0]!.family);
+      },
+      (error: NodeJS.ErrnoException) => callback(error, ''),
+    );
+  };
+}
 
 async function resolve(host: string): Promise<LookupAddress[]> {
   // The system's resolver takes no signal; its late answer is of no interest.
@@ -66,6 +93,11 @@ async function resolve(host: string): Promise<LookupAddress[]> {
   } finally {
     clearTimeout(timer);
   }
+}
+
+function forbiddenHost(host: string, address: string): string {
+  const shown = host === address ? address : `${host} (${address})`;
+  return `callback host ${shown} is a link-local, metadata or reserved address: no tool is called there, also when the host is allowed`;
 }
 
 function foreignHost(host: string, address: string): string {

@@ -5,7 +5,7 @@ import { type CallbackTool, TOOL_TIMEOUT_MS_MAX } from '../contract/tool.ts';
 import { createDeadline } from '../core/deadline.ts';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { Tool, ToolContext } from '../core/tool.ts';
-import { hostOf, isAllowed, isLoopback, lookupLoopback } from './callback-host.ts';
+import { checkedLookup, hostOf, isAllowed, type ResolveAll, requireFitting } from './callback-host.ts';
 
 /** Longest answer of a callback in bytes; what the model sees of it is cut again by the registry. */
 export const CALLBACK_RESPONSE_BYTES_MAX = 4_194_304;
@@ -16,9 +16,10 @@ const EXCERPT_CHARS = 200;
  * A tool behind a URL: each call is one POST of `{name, input, callKey, sessionKey, sessionId, agent, project, daemonUrl}`, with the
  * call key as `idempotency-key` too; answered by `{output}`, or `{error}` (text or `{message}`). Redirects are not followed, connections not kept.
  *
- * @param allowedHosts  host names besides loopback that may be called; any other host must resolve to loopback at each call
+ * @param allowedHosts  host names besides loopback that may be called, unless they resolve to a forbidden address; any other host must
+ *                      resolve to loopback at each call
  */
-export function createCallbackTool(registration: CallbackTool, { allowedHosts }: { readonly allowedHosts: readonly string[] }): Tool {
+export function createCallbackTool(registration: CallbackTool, where: CallbackHosts): Tool {
   const { name, description, inputSchema, class: toolClass, runBeforeGeneration, needsApproval, timeoutMs } = registration;
   const url = new URL(registration.callback.url);
   return {
@@ -35,7 +36,7 @@ export function createCallbackTool(registration: CallbackTool, { allowedHosts }:
       const body = JSON.stringify({ name, input, callKey, sessionKey, sessionId, agent, project, daemonUrl });
       const { signal, clear } = createDeadline('the callback', TOOL_TIMEOUT_MS_MAX, context.signal);
       try {
-        const response = await post(url, body, { callKey: context.callKey, signal, allowedHosts });
+        const response = await post(url, body, { callKey: context.callKey, signal, ...where });
         return readAnswer(response.statusCode ?? 0, await readText(response));
       } catch (error) {
         if (context.signal.aborted) throw context.signal.reason;
@@ -47,21 +48,25 @@ export function createCallbackTool(registration: CallbackTool, { allowedHosts }:
   };
 }
 
-interface PostOptions extends Pick<ToolContext, 'callKey' | 'signal'> {
+interface CallbackHosts {
   readonly allowedHosts: readonly string[];
+  /** The system's own when left out. */
+  readonly resolveAll?: ResolveAll;
 }
 
-function post(url: URL, body: string, { callKey, signal, allowedHosts }: PostOptions): Promise<IncomingMessage> {
+type PostOptions = Pick<ToolContext, 'callKey' | 'signal'> & CallbackHosts;
+
+function post(url: URL, body: string, { callKey, signal, allowedHosts, resolveAll }: PostOptions): Promise<IncomingMessage> {
   const host = hostOf(url);
   const mayBeAnywhere = isAllowed(host, allowedHosts);
   // An address is connected to without a resolver, so it is looked at here.
-  if (!mayBeAnywhere && isIP(host) && !isLoopback(host)) throw new AppError('tool_failed', { detail: `${host} is not on this machine` });
+  if (isIP(host)) requireFitting(host, [host], mayBeAnywhere);
   return new Promise((resolve, reject) => {
     const request = (url.protocol === 'https:' ? requestHttps : requestHttp)(url, {
       method: 'POST',
       agent: false,
       signal,
-      ...(mayBeAnywhere ? {} : { lookup: lookupLoopback }),
+      lookup: checkedLookup(mayBeAnywhere, resolveAll),
       headers: {
         'content-type': 'application/json',
         accept: 'application/json',
@@ -121,6 +126,8 @@ function errorText(error: unknown): string {
 
 /** What went wrong on the way, without the URL's path and query: they may hold a secret. */
 function failure(error: unknown, signal: AbortSignal, url: URL): AppError {
+  // What is refused here, a registration would have been refused for.
+  if (isAppError(error, 'invalid_request')) return new AppError('tool_failed', { detail: error.detail, cause: error });
   if (isAppError(error)) return error;
   if (signal.aborted) return new AppError('timeout', { detail: `the callback did not answer within ${TOOL_TIMEOUT_MS_MAX} ms` });
   const detail = `the callback at ${url.origin} could not be called: ${error instanceof Error ? error.message || error.name : String(error)}`;

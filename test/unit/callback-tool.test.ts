@@ -3,7 +3,7 @@ import { CallbackTool } from '../../src/contract/tool.ts';
 import { isAppError } from '../../src/core/errors.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import type { ToolContext } from '../../src/core/tool.ts';
-import { isLoopback, requireCallbackHost } from '../../src/tools/callback-host.ts';
+import { isLoopback, type ResolveAll, requireCallbackHost } from '../../src/tools/callback-host.ts';
 import { createCallbackTool } from '../../src/tools/callback-tool.ts';
 import { createToolRegistry } from '../../src/tools/tool-registry.ts';
 import { type CallbackAnswer, startCallbackServer } from '../helpers/callback-server.ts';
@@ -18,12 +18,13 @@ interface RunOptions {
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
   readonly allowedHosts?: readonly string[];
+  readonly resolveAll?: ResolveAll;
 }
 
-async function run(url: string, input: unknown = {}, { signal, timeoutMs, allowedHosts = [] }: RunOptions = {}) {
+async function run(url: string, input: unknown = {}, { signal, timeoutMs, allowedHosts = [], resolveAll }: RunOptions = {}) {
   const registry = createToolRegistry({ limits: { toolTimeoutMs: 10_000, toolOutputBytesMax: 65_536 }, log: silentLogger });
   const registration = CallbackTool.parse({ name: 'lamp', description: 'A lamp', inputSchema: { type: 'object' }, callback: { url } });
-  registry.register(createCallbackTool(registration, { allowedHosts }));
+  registry.register(createCallbackTool(registration, { allowedHosts, ...(resolveAll ? { resolveAll } : {}) }));
   return registry.run('lamp', input, { ...CONTEXT, ...(signal ? { signal } : {}) }, { timeoutMs });
 }
 
@@ -169,15 +170,49 @@ test('a name that means this machine may be called, an address of another machin
   const server = await start(() => ({ output: 'here' }));
 
   expect((await run(`http://localhost:${server.port}`)).value).toBe('here');
-  expect((await run('http://192.0.2.1:9/')).error?.message).toBe('192.0.2.1 is not on this machine');
-  expect((await run('http://[2001:db8::1]:9/')).error?.message).toBe('2001:db8::1 is not on this machine');
+  for (const [host, shown] of [
+    ['192.0.2.1', '192.0.2.1'],
+    ['[2001:db8::1]', '2001:db8::1'],
+  ] as const)
+    expect((await run(`http://${host}:9/`)).error).toMatchObject({
+      code: 'tool_failed',
+      message: expect.stringContaining(`${shown} is not on this machine`),
+    });
 });
 
 test('an address that is allowed is tried', async () => {
-  const tried = run('http://192.0.2.1:9/', {}, { allowedHosts: ['192.0.2.1'], timeoutMs: 50 });
+  const tried = run('http://10.255.255.1:9/', {}, { allowedHosts: ['10.255.255.1'], timeoutMs: 50 });
   // Unreachable at once or silent until the deadline, as the network has it: not refused by us.
-  expect((await tried).error?.message).not.toContain('not on this machine');
+  expect((await tried).error?.message).not.toMatch(/not on this machine|link-local/);
 });
+
+test('an allowed name is called at the address that was looked at, wherever that is', async () => {
+  const server = await start(() => ({ output: 'here' }));
+  const resolveAll = async () => [{ address: '127.0.0.1', family: 4 }];
+  const url = `http://tools.example:${server.port}/`;
+  expect((await run(url, {}, { allowedHosts: ['tools.example'], resolveAll })).value).toBe('here');
+});
+
+test.each(['169.254.169.254', '100.100.100.200', 'fd00:ec2::254', '0.0.0.0', '::ffff:169.254.169.254'])(
+  'no call goes to %s, not even of a host that is allowed',
+  async (address) => {
+    const family = address.includes(':') ? 6 : 4;
+    const byName = {
+      allowedHosts: ['tools.example'],
+      resolveAll: async () => [
+        { address: '127.0.0.1', family: 4 },
+        { address, family },
+      ],
+    };
+    const refused = { code: 'tool_failed', message: expect.stringContaining('link-local, metadata or reserved') };
+    expect((await run('http://tools.example:9/', {}, byName)).error).toMatchObject(refused);
+    const host = family === 6 ? `[${address}]` : address;
+    const { hostname } = new URL(`http://${host}/`);
+    const direct = { allowedHosts: [hostname.replace(/^\[(.*)\]$/, '$1')] };
+    expect((await run(`http://${host}:9/`, {}, direct)).error).toMatchObject(refused);
+    await expect(requireCallbackHost(new URL(`http://${host}:9/`), direct.allowedHosts)).rejects.toThrow(/link-local, metadata/);
+  },
+);
 
 test.each([
   ['127.0.0.1', true],
@@ -194,7 +229,8 @@ test.each([
 
 test.each([
   ['http://192.0.2.1/', [], 'refused'],
-  ['http://192.0.2.1/', ['192.0.2.1'], 'taken'],
+  ['http://192.0.2.1/', ['192.0.2.1'], 'refused'],
+  ['http://10.0.0.1/', ['10.0.0.1'], 'taken'],
   ['http://0x7f.1/', [], 'taken'],
   ['http://user:secret@127.0.0.1/', [], 'refused'],
   ['http://nowhere.invalid/', [], 'refused'],
