@@ -30,8 +30,13 @@ export async function openAuth({ folder, authMode, loaded }: Settings): Promise<
   const peerOf = createPeerCheck({ uid: process.geteuid?.() });
   if (authMode === 'local') {
     let opening: Promise<TokenBook> | undefined;
+    /** Once somebody has sent a token: before that, no stream depends on one. */
+    let opened: TokenBook | undefined;
     const tokens = (): Promise<TokenBook> => {
-      opening ??= openStore();
+      opening ??= openStore().then((book) => {
+        opened = book;
+        return book;
+      });
       return opening;
     };
     const authenticate = async (token: string) => {
@@ -41,7 +46,13 @@ export async function openAuth({ folder, authMode, loaded }: Settings): Promise<
       await book.load();
       return book.callerOf(token);
     };
-    return { tokens, security: { proof: { peerOf, authenticate }, isLocalToken: local.isSame }, close: () => local.remove() };
+    const security = {
+      proof: { peerOf, authenticate },
+      isLocalToken: local.isSame,
+      isValid: (id: string) => opened?.isValid(id) ?? false,
+      onRevoked: (listener: () => void) => opened?.onRevoked(listener) ?? (() => undefined),
+    };
+    return { tokens, security, close: () => local.remove() };
   }
   const tokens = await openStore();
   await tokens.load();

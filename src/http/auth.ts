@@ -77,6 +77,8 @@ export interface Authentication {
 export function createAuthentication(options: AuthOptions): Authentication {
   const callers = new WeakMap<FastifyRequest, Caller>();
   const watch = createStreamWatch(options);
+  /** Streams of callers that have shown no token yet; a later command of a WebSocket may. */
+  const unknown = new WeakMap<FastifyRequest, (caller: Caller) => void>();
   const callerOf = (request: FastifyRequest): Caller | undefined => withLimit(callers.get(request), request);
   const scopedCaller = (request: FastifyRequest): Caller | undefined => {
     const caller = callerOf(request);
@@ -88,7 +90,11 @@ export function createAuthentication(options: AuthOptions): Authentication {
   const { proof } = options;
   const prove: Authentication['prove'] = (operation, request) => {
     if (!proof || callers.has(request) || !executesOrDecides(operation)) return undefined;
-    return requireProof(proof, operation, request).then((caller) => void (caller && callers.set(request, caller)));
+    return requireProof(proof, operation, request).then((caller) => {
+      if (!caller || callers.has(request)) return;
+      callers.set(request, caller);
+      unknown.get(request)?.(caller);
+    });
   };
   return {
     prove,
@@ -132,7 +138,15 @@ export function createAuthentication(options: AuthOptions): Authentication {
     },
     watch(request, end) {
       const caller = callers.get(request);
-      return caller ? watch(caller, end) : () => undefined;
+      if (caller) return watch(caller, end);
+      let stop: (() => void) | undefined;
+      unknown.set(request, (found) => {
+        stop = watch(found, end);
+      });
+      return () => {
+        unknown.delete(request);
+        stop?.();
+      };
     },
   };
 }
@@ -155,7 +169,8 @@ function executesOrDecides({ role, input }: Guarded): boolean {
 async function requireProof(proof: LocalProof, operation: Guarded, request: FastifyRequest): Promise<Caller | undefined> {
   const peer = isForwarded(request) ? 'forwarded' : await proof.peerOf(request.raw.socket);
   if (peer === 'own') return undefined;
-  const token = bearer(request) ?? (operation.stream ? queryToken(request) : undefined);
+  // A command of a WebSocket comes with the request that opened it.
+  const token = bearer(request) ?? (operation.stream || request.ws ? queryToken(request) : undefined);
   const caller = token === undefined ? undefined : await proof.authenticate?.(token);
   if (caller) {
     requireRole(caller, operation);

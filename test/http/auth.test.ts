@@ -100,6 +100,32 @@ describe('mode team', () => {
     expect((await rig.ask('DELETE', `${rig.daemonUrl}/api/tokens/${id}`, rig.localToken)).body.code).toBe('token_not_found');
   });
 
+  test.each(['local', 'hybrid'])('in mode %s, streams and commands of a caller that showed its token end with it', async (mode) => {
+    const rig = await startGuarded(`auth: { mode: ${mode} }\n`);
+    const forwarded = { via: '1.1 proxy' };
+    const { id, token } = await rig.makeToken({ role: 'operator' });
+    const open = (path: string, bearer: string) =>
+      fetch(rig.daemonUrl + path, { headers: { ...forwarded, authorization: `Bearer ${bearer}`, accept: 'text/event-stream' } });
+    const stream = await open('/api/logs/stream', token);
+    const lasting = await open('/api/logs/stream', rig.localToken);
+    expect([stream.status, lasting.status]).toEqual([200, 200]);
+    // Opening it needs no proof in mode local; its first command that decides something does.
+    const { id: session } = await rig.client.session.create({});
+    const socket = new WebSocket(`${rig.runtimeUrl.replace('http', 'ws')}/ws?token=${token}`, { headers: forwarded } as never);
+    const closed = once(socket, 'close');
+    await once(socket, 'open');
+    const answered = new Promise((resolve) =>
+      socket.addEventListener('message', ({ data }) => JSON.parse(data).re === 1 && resolve(JSON.parse(data))),
+    );
+    socket.send(JSON.stringify({ id: 1, op: 'abort', session }));
+    expect(await answered).toMatchObject({ ok: true });
+    expect((await rig.ask('DELETE', `${rig.daemonUrl}/api/tokens/${id}`, rig.localToken)).status).toBe(200);
+    expect((await closed)[0].code).toBe(4401);
+    expect(await stream.text()).toContain('unauthorized');
+    expect((await open('/api/logs/stream', token)).status).toBe(401);
+    await lasting.body?.cancel();
+  });
+
   test('an open GET /mcp, and every stream of the daemon, ends with its token; others go on', async () => {
     const rig = await startGuarded(TEAM);
     const { id, token } = await rig.makeToken({ role: 'operator' });
