@@ -1,11 +1,8 @@
-import { existsSync, realpathSync, statSync } from 'node:fs';
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Document, isMap, isSeq, parseDocument, YAMLSeq } from 'yaml';
-import { CONFIG_FILES, checkAgentYaml } from './agent-yaml.ts';
-import { fileFault } from './file-fault.ts';
-
-const FILE_MODE = 0o600;
+import { CONFIG_FILES, checkAgentYaml, readConfigText } from './agent-yaml.ts';
+import { replaceConfigFile } from './config-file.ts';
 
 /** A place in the roster, with what was said about it. */
 export interface RosterEntry {
@@ -37,17 +34,17 @@ export function removeFromRoster(folder: string, name: string): Promise<boolean>
 }
 
 async function edit(folder: string, change: (document: Document) => boolean): Promise<boolean> {
-  const name = CONFIG_FILES.find((file) => existsSync(join(folder, file)));
-  const file = join(folder, name ?? CONFIG_FILES[0]);
-  const text = name === undefined ? '' : await read(file);
-  checkAgentYaml(folder, name ?? CONFIG_FILES[0], text);
+  const there = CONFIG_FILES.find((file) => existsSync(join(folder, file)));
+  const name = there ?? CONFIG_FILES[0];
+  const text = there === undefined ? '' : readConfigText(folder, there);
+  checkAgentYaml(folder, name, text);
   const document = parseDocument(text);
   if (!change(document)) return false;
   // A wide line is left as wide as it is.
   const changed = document.toString({ lineWidth: 0 });
   const written = text.includes('\r\n') ? changed.replace(/\r?\n/g, '\r\n') : changed;
-  checkAgentYaml(folder, name ?? CONFIG_FILES[0], written);
-  await replace(name === undefined ? file : realpathSync(file), written);
+  checkAgentYaml(folder, name, written);
+  await replaceConfigFile(folder, name, written);
   return true;
 }
 
@@ -70,25 +67,4 @@ function drop(list: unknown, key: string, value: string): boolean {
   const isGone = left.length < list.items.length;
   list.items = left;
   return isGone;
-}
-
-async function read(file: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    throw fileFault(file, error, 'it stands as it was');
-  }
-}
-
-/** In one step: a reader sees the old file or the new one. */
-async function replace(file: string, text: string): Promise<void> {
-  const partial = `${file}.part`;
-  try {
-    const mode = statSync(file, { throwIfNoEntry: false })?.mode ?? FILE_MODE;
-    await writeFile(partial, text, { mode: mode & 0o777, flush: true });
-    await rename(partial, file);
-  } catch (error) {
-    await rm(partial, { force: true }).catch(() => undefined); // What is told is why the file could not be written.
-    throw fileFault(file, error, 'it stands as it was');
-  }
 }

@@ -1,11 +1,12 @@
-import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseDocument } from 'yaml';
 import type { Skill, SkillBody } from '../contract/agent-files.ts';
 import type { AgentYaml } from '../contract/config.ts';
 import { effectiveSkills } from '../core/agent-skills.ts';
-import { AppError } from '../core/errors.ts';
+import { AppError, isAppError } from '../core/errors.ts';
 import { cutText, oneLine } from './inject-text.ts';
+import { bytesOf, pathWithin, readInside, useInside } from './workspace-file.ts';
 
 const FOLDER = 'skills';
 const FILE = 'SKILL.md';
@@ -44,7 +45,7 @@ export function skillPool(folder: string): string[] | undefined {
 export function skillsOf(folder: string, config: AgentYaml, agentId: string): Skill[] {
   return allowedSkills(folder, config, agentId).map((name) => {
     const path = `${FOLDER}/${name}/${FILE}`;
-    return { name, description: descriptionOf(join(folder, path)), path };
+    return { name, description: descriptionOf(folder, path), path };
   });
 }
 
@@ -61,12 +62,12 @@ export function readSkill(folder: string, config: AgentYaml, agentId: string, as
     throw new AppError('skill_not_found', { detail: `no skill ${JSON.stringify(name)} that ${agentId} may use; its skills are: ${known}` });
   }
   const path = `${FOLDER}/${name}/${FILE}`;
-  const text = bodyOf(join(folder, path), name);
+  const text = bodyOf(folder, path, name);
   const end = offset + SKILL_PAGE_CHARS;
   // Never half of a surrogate pair.
   const next = end < text.length ? end - (/[\ud800-\udbff]/.test(text[end - 1]!) ? 1 : 0) : null;
   const content = text.slice(offset, next ?? undefined);
-  return { name, description: descriptionOf(join(folder, path)), path, content, total: text.length, next };
+  return { name, description: descriptionOf(folder, path), path, content, total: text.length, next };
 }
 
 /** Names always, descriptions as far as they fit; '' without skills. `charsMax` is passed only where the names alone are longer. */
@@ -86,35 +87,66 @@ function allowedSkills(folder: string, config: AgentYaml, agentId: string): stri
   return effectiveSkills(skillPool(folder) ?? [], allowed);
 }
 
-/** Skills may be links to folders elsewhere. */
-function isSkill(folder: string, name: string): boolean {
+/** Skills that are not taken because they lie outside of the workspace, behind a link. */
+export function skillsOutside(folder: string): string[] {
   try {
-    return statSync(join(folder, FOLDER, name, FILE)).isFile();
+    const names = readdirSync(join(folder, FOLDER)).filter((name) => !name.startsWith('.'));
+    return names
+      .sort()
+      .slice(0, SKILLS_MAX)
+      .filter((name) => isFile(join(folder, FOLDER, name, FILE)) && !isSkill(folder, name));
+  } catch {
+    return []; // No folder, no skills.
+  }
+}
+
+/** Links may lead to another place of the workspace, not out of it: what stands there is read to models. */
+function isSkill(folder: string, name: string): boolean {
+  const path = join(FOLDER, name, FILE);
+  try {
+    return isFile(join(folder, path)) && pathWithin(folder, path) !== undefined;
+  } catch {
+    return false; // Gone between two looks.
+  }
+}
+
+function isFile(path: string): boolean {
+  try {
+    return statSync(path).isFile();
   } catch {
     return false; // A file, a folder without SKILL.md, or a link to nowhere.
   }
 }
 
-function bodyOf(file: string, name: string): string {
+function bodyOf(folder: string, path: string, name: string): string {
   try {
-    const { size } = statSync(file);
-    if (size > BODY_BYTES_MAX)
-      throw new AppError('payload_too_large', { detail: `skill ${name} has ${size} bytes; at most ${BODY_BYTES_MAX} are read` });
-    return readFileSync(file, 'utf8').trim();
+    return useInside(folder, realPath(folder, path), (file, { size }) => {
+      if (size > BODY_BYTES_MAX)
+        throw new AppError('payload_too_large', { detail: `skill ${name} has ${size} bytes; at most ${BODY_BYTES_MAX} are read` });
+      return bytesOf(file, BODY_BYTES_MAX).toString('utf8').trim();
+    });
   } catch (error) {
-    if (error instanceof AppError) throw error;
+    if (isAppError(error, 'payload_too_large')) throw error;
     throw new AppError('skill_not_found', { detail: `the file of skill ${name} cannot be read`, cause: error });
   }
 }
 
+/** Links within the workspace are followed here, and never again when it is opened. @throws AppError workspace_unwritable */
+function realPath(folder: string, path: string): string {
+  const real = pathWithin(folder, path);
+  if (real === undefined) throw new AppError('workspace_unwritable', { detail: `${path} leads out of the workspace by a link` });
+  return real;
+}
+
 /** From the front matter; empty when it has none or cannot be read. Read again only when the file changes. */
-function descriptionOf(file: string): string {
+function descriptionOf(folder: string, path: string): string {
+  const file = join(folder, path);
   const stats = statSync(file, { throwIfNoEntry: false });
   const stamp = `${stats?.ino}:${stats?.mtimeMs}:${stats?.size}`;
   const known = descriptions.get(file);
   if (known?.stamp === stamp) return known.description;
   if (descriptions.size >= CACHED_MAX) descriptions.clear();
-  const description = describedIn(readStart(file));
+  const description = describedIn(readStart(folder, path));
   descriptions.set(file, { stamp, description });
   return description;
 }
@@ -126,15 +158,9 @@ function describedIn(text: string): string {
   return typeof described === 'string' ? described.replace(/\s+/g, ' ').trim().slice(0, DESCRIPTION_CHARS_MAX) : '';
 }
 
-function readStart(file: string): string {
+function readStart(folder: string, path: string): string {
   try {
-    const handle = openSync(file, 'r');
-    try {
-      const buffer = Buffer.alloc(HEAD_BYTES_READ);
-      return buffer.toString('utf8', 0, readSync(handle, buffer, 0, buffer.length, 0));
-    } finally {
-      closeSync(handle);
-    }
+    return readInside(folder, realPath(folder, path), HEAD_BYTES_READ);
   } catch {
     return ''; // Gone since it was listed: a skill without a description.
   }

@@ -1,14 +1,15 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Document, isAlias, isMap, isNode, isPair, isScalar, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { AgentYaml } from '../contract/config.ts';
 import { LACKS_GROUP, lacksGroup } from '../core/agent-policy.ts';
 import { unknownSkills } from '../core/agent-skills.ts';
 import { AppError } from '../core/errors.ts';
-import { skillPool } from './agent-skills.ts';
+import { skillPool, skillsOutside } from './agent-skills.ts';
 import { keysAt, nearestKey } from './agent-yaml-keys.ts';
 import { strangeProviders } from './agent-yaml-providers.ts';
 import { isSchedule, NO_SCHEDULES, strangersIn, workflowFaults } from './agent-yaml-workflows.ts';
+import { readConfigFile } from './config-file.ts';
 
 /** Looked for in this order; the first one counts. */
 export const CONFIG_FILES = ['agent.yaml', 'AGENT.yaml', 'config.yaml'] as const;
@@ -16,6 +17,7 @@ export const CONFIG_FILES = ['agent.yaml', 'AGENT.yaml', 'config.yaml'] as const
 const CONFIG_BYTES_MAX = 1_048_576;
 /** Aliases a file may resolve, against files that unfold to gigabytes. */
 const ALIASES_MAX = 100;
+const LEADS_OUT = 'is a link that leads out of the workspace; put the folder itself into skills/';
 /** Skills that are named when one is unknown. */
 const SKILLS_TOLD_MAX = 20;
 
@@ -53,7 +55,7 @@ export function readAgentYaml(folder: string): LoadedAgentYaml {
   const name = names[0];
   if (name === undefined) return { file: null, config: AgentYaml.parse({}), problems: [] };
   const file = join(folder, name);
-  const { config, problems } = checkAgentYaml(folder, name, readText(file, name));
+  const { config, problems } = checkAgentYaml(folder, name, readConfigText(folder, name));
   const ignored = names.slice(1).filter((other) => statSync(join(folder, other)).ino !== statSync(file).ino);
   return { file, config, problems: [...ignored.map((other) => `${other} is ignored because ${name} is there`), ...problems] };
 }
@@ -70,7 +72,8 @@ export function checkAgentYaml(folder: string, name: string, text: string): Pick
   const checked = AgentYaml.safeParse(value);
   if (!checked.success) throw invalid(inOrder(checked.error.issues.flatMap((issue) => describe(source, issue))));
   const pool = skillPool(folder);
-  const unknown = absentSkills(source, checked.data, pool ?? []);
+  const outside = skillsOutside(folder);
+  const unknown = absentSkills(source, checked.data, pool ?? [], outside);
   const findings = [
     ...repeatedNames(source, checked.data),
     ...(pool === undefined ? [] : unknown),
@@ -87,20 +90,26 @@ export function checkAgentYaml(folder: string, name: string, text: string): Pick
   // Without a pool nothing can be said to be missing from it; it may be on its way.
   return {
     config: checked.data,
-    problems: [...warnings, ...groupless, ...strangers, ...(pool === undefined ? unknown : []).map(({ detail }) => detail)],
+    problems: [
+      ...warnings,
+      ...groupless,
+      ...strangers,
+      ...outside.map((skill) => `skills/${skill} ${LEADS_OUT}`),
+      ...(pool === undefined ? unknown : []).map(({ detail }) => detail),
+    ],
   };
 }
 
-function readText(file: string, name: string): string {
+/** @throws AppError config_invalid when it cannot be read, is too long, or is not to be trusted */
+export function readConfigText(folder: string, name: string): string {
   try {
-    const { size } = statSync(file);
-    if (size > CONFIG_BYTES_MAX)
-      throw invalid([{ pointer: '', detail: `${name} has ${size} bytes; at most ${CONFIG_BYTES_MAX} are read` }]);
-    return readFileSync(file, 'utf8');
+    const text = readConfigFile(folder, name, CONFIG_BYTES_MAX);
+    if (typeof text === 'string') return text;
+    throw invalid([{ pointer: '', detail: `${name} has ${text.bytes} bytes; at most ${CONFIG_BYTES_MAX} are read` }]);
   } catch (error) {
     if (error instanceof AppError) throw error;
     const reason = error instanceof Error ? error.message : String(error);
-    throw new AppError('config_invalid', { detail: `cannot read ${file}: ${reason}`, cause: error });
+    throw new AppError('config_invalid', { detail: `cannot read ${join(folder, name)}: ${reason}`, cause: error });
   }
 }
 
@@ -187,12 +196,12 @@ function repeatedNames(source: Source, config: AgentYaml): Finding[] {
 }
 
 /** An allow-list that names a skill nobody has was meant to allow another one. */
-function absentSkills(source: Source, config: AgentYaml, pool: readonly string[]): Finding[] {
+function absentSkills(source: Source, config: AgentYaml, pool: readonly string[], outside: readonly string[]): Finding[] {
   const known = pool.length === 0 ? 'there are no skills in skills/' : `skills in skills/: ${pool.slice(0, SKILLS_TOLD_MAX).join(', ')}`;
   return (config.agents?.roster ?? []).flatMap((agent, index) =>
     unknownSkills(pool, agent.skills).map((skill) => {
       const path = ['agents', 'roster', index, 'skills', (agent.skills ?? []).indexOf(skill)];
-      return finding(source, path, `no skill "${skill}"; ${known}`);
+      return finding(source, path, outside.includes(skill) ? `skill "${skill}" ${LEADS_OUT}` : `no skill "${skill}"; ${known}`);
     }),
   );
 }

@@ -1,8 +1,9 @@
-import { closeSync, openSync, readdirSync, readSync, realpathSync, type Stats, statSync } from 'node:fs';
+import { readdirSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { isAbsolute, join, relative, resolve } from 'node:path';
 import type { AgentYaml } from '../contract/config.ts';
 import { AgentName, DEFAULT_AGENT } from '../contract/ids.ts';
 import { AppError } from '../core/errors.ts';
+import { bytesOf, pathWithin, useInside } from './workspace-file.ts';
 
 /** Files an identity is made of. */
 export const IDENTITY_FILES = ['AGENTS.md', 'SOUL.md', 'IDENTITY.md', 'USER.md', 'TOOLS.md', 'MEMORY.md'] as const;
@@ -137,7 +138,10 @@ function readCached(folder: string, file: string): ReadText {
   const stamp = `${stats.dev}:${stats.ino}:${stats.mtimeMs}:${stats.size}`;
   const known = cache.get(file);
   if (known?.stamp === stamp) return known;
-  const read = refusal(realpathSync(folder), realpathSync(file)) ?? readStart(file, stats);
+  const root = realpathSync(folder);
+  // Links within the workspace are followed here, and never again when it is opened.
+  const path = pathWithin(folder, relative(resolve(folder), file));
+  const read = path === undefined ? OUTSIDE : isPrivate(root, join(root, path)) ? PRIVATE : readStart(root, path);
   const chars = read.text?.length ?? 0;
   if (cache.size >= CACHED_FILES_MAX || cachedChars + chars > CACHED_CHARS_MAX) {
     cache.clear();
@@ -148,10 +152,9 @@ function readCached(folder: string, file: string): ReadText {
   return read;
 }
 
-/** Both without links. Why a file is not read; undefined when it is. */
-function refusal(folder: string, file: string): ReadText | undefined {
-  if (!isWithin(folder, file)) return OUTSIDE;
-  return PRIVATE_FOLDERS.some((name) => isInPrivate(join(folder, name), file)) ? PRIVATE : undefined;
+/** Both without links. */
+function isPrivate(folder: string, file: string): boolean {
+  return PRIVATE_FOLDERS.some((name) => isInPrivate(join(folder, name), file));
 }
 
 /** By name, in whatever case a file system takes for the same; and where a link of that name leads. */
@@ -169,20 +172,16 @@ function isWithin(folder: string, file: string): boolean {
   return path !== '' && !path.startsWith('..') && !isAbsolute(path);
 }
 
-function readStart(file: string, stats: Stats): ReadText {
-  const buffer = Buffer.alloc(Math.min(stats.size, IDENTITY_BYTES_MAX));
-  const handle = openSync(file, 'r');
-  try {
-    const bytes = readSync(handle, buffer, 0, buffer.length, 0);
+function readStart(root: string, path: string): ReadText {
+  return useInside(root, path, (file, { size }: Stats) => {
+    const bytes = bytesOf(file, IDENTITY_BYTES_MAX);
     // `stream` keeps back a character cut in half at the limit instead of showing it as damaged.
-    const isCut = stats.size > bytes;
-    const { text, isDamaged } = decode(buffer.subarray(0, bytes), isCut);
+    const isCut = size > bytes.length;
+    const { text, isDamaged } = decode(bytes, isCut);
     const damage = isDamaged ? 'is not valid UTF-8: what cannot be read stands as \uFFFD' : undefined;
-    const cut = isCut ? `has ${stats.size} bytes: the first ${IDENTITY_BYTES_MAX} count` : undefined;
+    const cut = isCut ? `has ${size} bytes: the first ${IDENTITY_BYTES_MAX} count` : undefined;
     return { text: text.trim() || undefined, problem: damage ?? cut };
-  } finally {
-    closeSync(handle);
-  }
+  });
 }
 
 function decode(bytes: Uint8Array, isCut: boolean): { text: string; isDamaged: boolean } {

@@ -109,15 +109,16 @@ describe('POST /api/agents', () => {
     expect(readFileSync(join(home, 'SOUL.md'), 'utf8')).toContain('Loves the sea.');
   });
 
-  test.runIf(existsSync('/dev/full'))('a full disk is told as such, and leaves nothing behind', async () => {
-    const daemon = await serveDaemon({ files: WORKSPACE });
-    symlinkSync('/dev/full', join(daemon.folder, 'agent.yaml.part'));
-    const full = await daemon.post('/api/agents', { name: 'kim', soul: 'Loves charts.' });
-    expect([full.status, full.body.code]).toEqual([507, 'storage_failed']);
-    expect(full.body.detail).toContain('make room on the disk');
+  test('a roster that cannot be written leaves nothing behind, and a planted link is not written through', async () => {
+    const daemon = await serveDaemon({ files: { ...WORKSPACE, 'agent.yaml.part/x': '', victim: 'kept' } });
+    const failed = await daemon.post('/api/agents', { name: 'kim', soul: 'Loves charts.' });
+    expect([failed.status, failed.body.code]).toEqual([500, 'workspace_unwritable']);
+    expect(failed.body.detail).toContain('it stands as it was');
     expect(existsSync(join(daemon.folder, 'agents', 'kim'))).toBe(false);
-    // The link was taken away with what was begun.
+    rmSync(join(daemon.folder, 'agent.yaml.part'), { recursive: true });
+    symlinkSync(join(daemon.folder, 'victim'), join(daemon.folder, 'agent.yaml.part'));
     expect((await daemon.post('/api/agents', { name: 'kim', soul: 'Loves charts.' })).status).toBe(201);
+    expect(readFileSync(join(daemon.folder, 'victim'), 'utf8')).toBe('kept');
   });
 
   test.each([
