@@ -122,7 +122,10 @@ test.runIf(process.getuid?.() === 0)('agent.yaml that leads to a file of another
 
 test.runIf(existsSync('/dev/full'))('a full disk is told as such, anything else as a fault of the workspace', async () => {
   const faultOf = (path: string) =>
-    writeFile(path, 'x').then(expect.unreachable, (error: unknown) => fileFault('agent.yaml', error, 'it stands as it was'));
+    writeFile(path, 'x').then(
+      () => expect.unreachable(),
+      (error: unknown) => fileFault('agent.yaml', error, 'it stands as it was'),
+    );
   const full = await faultOf('/dev/full');
   expect([full.code, full.detail]).toEqual(['storage_failed', expect.stringMatching(/ENOSPC.*it stands as it was; make room on the disk/)]);
   expect((await faultOf(tempFolder({}))).code).toBe('workspace_unwritable');
