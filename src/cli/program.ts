@@ -1,5 +1,6 @@
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { addAgentCommands } from './agent-commands.ts';
+import { addBackupCommands } from './backup-commands.ts';
 import { completionScript, SHELLS, type Shell } from './completion.ts';
 import { type CliContext, CliExit, describeFailure, EXIT } from './context.ts';
 import { addDaemonCommands } from './daemon-commands.ts';
@@ -30,6 +31,7 @@ Examples:
   signet session list                       conversations, newest change first
   signet remember "likes green tea"         a memory, for every agent and harness
   signet logs -f                            follow what the daemon says
+  signet backup ~/signet.tar.gz             the whole data folder in one file, also while it runs
   signet doctor                             what is wrong, and what to do about it
 
 Environment: SIGNET_PATH, SIGNET_HOST, SIGNET_PORT, SIGNET_RUNTIME_PORT, SIGNET_RUNTIME_URL, SIGNET_DAEMON_URL, SIGNET_TOKEN,
@@ -72,6 +74,7 @@ export function createProgram(context: CliContext): Command {
   addImportCommand(program, context);
   addLogCommand(program, context);
   addUsageCommand(program, context);
+  addBackupCommands(program, context);
   addCompletionCommand(program, context);
   completeHelp(program);
   return program;

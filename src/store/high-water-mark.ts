@@ -1,4 +1,4 @@
-import { closeSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, statSync, writeFileSync, writeSync } from 'node:fs';
 
 /** The mark is replaced in place by one write of a fixed length; unit: bytes. */
 const MARK_BYTES = 512;
@@ -53,7 +53,7 @@ export interface HighWaterMark {
  * @param head  the newest number in the database as it was opened
  */
 export function openHighWaterMark({ path, unit, mayLosePower }: MarkOptions, head: number): HighWaterMark {
-  const file = `${path.replace(/\.db$/, '')}.mark`;
+  const file = markFile(path);
   const { dev, ino } = statSync(path);
   const boot = bootId();
   const before = readMark(file);
@@ -63,13 +63,7 @@ export function openHighWaterMark({ path, unit, mayLosePower }: MarkOptions, hea
   const write = (): void => {
     if (fd === undefined) return;
     try {
-      writeSync(
-        fd,
-        JSON.stringify(mark)
-          .padEnd(MARK_BYTES - 1)
-          .concat('\n'),
-        0,
-      );
+      writeSync(fd, markText(mark), 0);
     } catch {
       // A mark that is behind says less, and nothing wrong.
     }
@@ -92,6 +86,18 @@ export function openHighWaterMark({ path, unit, mayLosePower }: MarkOptions, hea
   };
 }
 
+/**
+ * Writes for a copy that comes from a backup the head of the database it replaces: the next start says once what the copy is without, and is healthy.
+ * Nothing where there is no mark. Both are the paths of the databases.
+ */
+export function carryMark(from: string, to: string): void {
+  const mark = readMark(markFile(from));
+  if (!mark) return;
+  // No file has this number, so the copy is never taken for the file that was marked.
+  const carried: Mark = { head: mark.head, dev: 0, ino: 0, clean: true, boot: null };
+  writeFileSync(markFile(to), markText(carried), { mode: FILE_MODE });
+}
+
 function compare(
   before: Mark | undefined,
   now: Omit<Mark, 'clean'>,
@@ -108,6 +114,16 @@ function compare(
   if (mayLosePower && (now.boot === null || now.boot !== before.boot)) return { kind: 'whole' };
   const fix = `bring a backup back, or delete ${file} and start again to accept the loss`;
   return { kind: 'lost', detail: `${path} lost ${range}, which were acknowledged: its write-ahead log was damaged or deleted; ${fix}` };
+}
+
+function markFile(path: string): string {
+  return `${path.replace(/\.db$/, '')}.mark`;
+}
+
+function markText(mark: Mark): string {
+  return JSON.stringify(mark)
+    .padEnd(MARK_BYTES - 1)
+    .concat('\n');
 }
 
 /** Undefined where there is none, or it cannot be read: then nothing is known. */
