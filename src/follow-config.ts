@@ -1,10 +1,11 @@
 import { type Environment, LOG_LEVEL } from './config.ts';
 import type { RuntimeConfig } from './contract/config.ts';
+import { GENERATION_NAMES } from './core/generation.ts';
 import type { LeveledLogger } from './core/logger.ts';
 import type { LiveConfig } from './daemon/config-live.ts';
 
 /** Keys of `runtime:` that are read anew at each use, and so may change while it runs. */
-const RUNTIME_KEYS = ['approvals', 'approvalExpiry', 'spawn', 'secretTools', 'toolClasses', 'thinkingTokens'] as const;
+const RUNTIME_KEYS = ['approvals', 'approvalExpiry', 'spawn', 'secretTools', 'toolClasses', ...GENERATION_NAMES] as const;
 
 export interface Followers {
   /** The runtime's own copy of its section. */

@@ -1,6 +1,7 @@
 import type { InputOf, Operation, OutputOf } from '../contract/operation.ts';
 import { runtimeOperations as operations } from '../contract/runtime.ts';
 import type { PromptAnswer } from '../contract/session.ts';
+import { TOOL_TIMEOUT_MS_MAX } from '../contract/tool.ts';
 import { newId } from '../core/clock.ts';
 import { isAppError } from '../core/errors.ts';
 import type { Call, CallOptions } from '../core/operation-call.ts';
@@ -22,8 +23,8 @@ const SETTLE_TIMEOUT_MS = 150_000;
 const DEFAULT_WAIT_MS = 60_000;
 /** Deadline of calls that go through whole logs, in ms. */
 const LOG_TIMEOUT_MS = 300_000;
-/** Deadline of a direct tool call that names none, above the longest a tool may take, in ms. */
-const TOOL_CALL_TIMEOUT_MS = 615_000;
+/** Deadline of a direct tool call that names none, in ms: the server ends it at the tool's own, which may be as long as this. */
+const TOOL_CALL_TIMEOUT_MS = TOOL_TIMEOUT_MS_MAX + WAIT_MARGIN_MS;
 
 export interface RuntimeClientOptions {
   /** `http://127.0.0.1:7700` */

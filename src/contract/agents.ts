@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { NewAgentName, PolicyGroup, ReadPolicy } from './agent-config.ts';
 import { AgentLimits } from './config.ts';
+import { GenerationFields } from './generation.ts';
 import { CutFile } from './hooks.ts';
 import { AgentName } from './ids.ts';
 import { defineOperation, flag } from './operation.ts';
@@ -21,6 +22,7 @@ export const AgentListing = z.object({
   folder: z.boolean(),
   model: z.string().optional(),
   provider: z.string().optional(),
+  ...GenerationFields,
   limits: AgentLimits.optional(),
   /** What it may use of the skills of the workspace. */
   skills: z.array(z.string()),

@@ -3,12 +3,13 @@ import { NewAgentName, OpenclawConfig, PolicyGroup, ReadPolicy } from './agent-c
 import { AuthConfig, SecretsConfig } from './auth-config.ts';
 import { CrossAgentConfig } from './cross-agent-config.ts';
 import { EmbeddingConfig } from './embedding-config.ts';
+import { GenerationFields } from './generation.ts';
 import { AgentName, ToolName } from './ids.ts';
 import { ExtractionConfig, SynthesisConfig, TranscriptsConfig } from './jobs-config.ts';
 import { plainUrl } from './plain-url.ts';
 import { Price } from './provider.ts';
 import { RecordingConfig } from './recording.ts';
-import { McpServer, ToolClass } from './tool.ts';
+import { McpServer, TOOL_TIMEOUT_MS_MAX, ToolClass } from './tool.ts';
 import { ReactiveAgent, WorkflowName } from './workflow.ts';
 import { WorkflowEntry } from './workflow-operations.ts';
 
@@ -33,6 +34,7 @@ export const ProviderConfig = z.strictObject({
   stallTimeoutMs: z.int().min(100).max(600_000).optional().describe('Longest time without a part of the answer, pings not counted'),
   headers: z.record(z.string(), z.string()).optional().describe('Additional request headers'),
   models: z.record(z.string(), ModelConfig).optional().describe('Limits and prices that override the built-in table'),
+  ...GenerationFields,
 });
 export type ProviderConfig = z.output<typeof ProviderConfig>;
 
@@ -90,6 +92,9 @@ export const TelemetryConfig = z.strictObject({
 });
 export type TelemetryConfig = z.output<typeof TelemetryConfig>;
 
+/** Prompts that wait are kept in memory, and their commands in a queue of 1,024. */
+const MAILBOX_TURNS_MAX = 1_000;
+
 const ms = (min: number, max: number, value: number) => z.int().min(min).max(max).default(value);
 
 export const RuntimeLimits = z.strictObject({
@@ -97,14 +102,14 @@ export const RuntimeLimits = z.strictObject({
   agentSessionsMax: z.int().min(1).optional().describe('The same for one agent; absent means as many as there may be'),
   childrenMax: z.int().min(1).max(10_000).default(64).describe('Child sessions of one session that may be open at once'),
   childDepthMax: z.int().min(1).max(16).default(4).describe('Generations of child sessions below a session'),
-  mailboxTurnsMax: z.int().min(1).max(16).default(16).describe('Prompts a session may hold while it is busy'),
+  mailboxTurnsMax: z.int().min(1).max(MAILBOX_TURNS_MAX).default(16).describe('Prompts a session may hold while it is busy'),
   providerCallsMax: z.int().min(1).default(64).describe('Model calls at once, over all sessions; those that wait go agent by agent'),
   agentProviderCallsMax: z.int().min(1).optional().describe('The same for one agent; absent means as many as there may be'),
   toolCallsMax: z.int().min(1).max(64).default(8).describe('Tool calls at once in one session'),
   roundsMax: z.int().min(1).max(1_000).default(50).describe('Model calls in one turn'),
   attemptsMax: z.int().min(1).max(10).default(3).describe('Attempts of one model call'),
   turnTimeoutMs: ms(1_000, 86_400_000, 1_800_000).describe('Longest turn'),
-  toolTimeoutMs: ms(1, 600_000, 60_000).describe('Longest tool call'),
+  toolTimeoutMs: ms(1, TOOL_TIMEOUT_MS_MAX, 60_000).describe('Longest tool call'),
   toolArrivalMs: ms(0, 86_400_000, 600_000).describe(
     'How long a call waits for a tool of an MCP server that has not answered since the start; the turn may end it earlier',
   ),
@@ -124,7 +129,11 @@ export const RuntimeLimits = z.strictObject({
   retryAfterMsMax: ms(1, 600_000, 60_000).describe(
     'Longest wait a provider may ask for; at more the fallback is next at once, or the turn fails with `provider_overloaded`',
   ),
-  outputTokensMax: z.int().min(1).default(8_192).describe('Tokens an answer may have'),
+  outputTokensMax: z
+    .int()
+    .min(1)
+    .optional()
+    .describe('Most tokens any answer may have, whatever is asked for; absent means as many as the model can write'),
   compactAtShare: z
     .number()
     .min(0.05)
@@ -172,7 +181,11 @@ export const RuntimeConfig = z.strictObject({
     .describe('Other models for other tasks'),
   background: BackgroundConfig.prefault({}).describe('Work that nobody waits for: facts, ratings, summaries of summaries, MEMORY.md'),
   fallback: z.array(ModelChoice).max(8).default([]).describe('Tried in turn when the attempts of a model call are used up'),
-  thinkingTokens: z.int().min(0).default(0).describe('Tokens of extended thinking per model call; 0 asks for none'),
+  ...GenerationFields,
+  thinkingTokens: GenerationFields.thinkingTokens
+    .unwrap()
+    .default(0)
+    .describe('Tokens of extended thinking per model call; 0 asks for none'),
   approvals: z
     .array(ApprovalRule)
     .default([])
@@ -225,6 +238,7 @@ export const AgentEntry = z.strictObject({
   name: NewAgentName,
   model: z.string().optional().describe('Model of this agent'),
   provider: z.string().optional().describe('Provider of this agent'),
+  ...GenerationFields,
   skills: z.array(z.string()).optional().describe('Allowed skills; absent means all, [] means none'),
   personality: z.string().optional().describe('Path of its SOUL.md'),
   read_policy: ReadPolicy.optional().describe('Whose global memories it sees beside its own; absent means shared: those of all agents'),

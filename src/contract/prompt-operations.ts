@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { GenerationFields } from './generation.ts';
 import { AskedSession, Metadata, PromptId } from './ids.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
 import { ONE_SESSION } from './scope.ts';
@@ -24,6 +25,7 @@ export const promptOperations = {
       promptId: PromptId.optional(),
       provider: z.string().max(128).optional(),
       model: z.string().max(256).optional(),
+      ...GenerationFields,
       delivery: Delivery.optional(),
       output: z.strictObject({ schema: z.record(z.string(), z.unknown()) }).optional(),
       timeoutMs: wholeNumber(100, 86_400_000).optional(),

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { approvalOperations } from './approval-operations.ts';
+import { GenerationChangeFields, GenerationFields } from './generation.ts';
 import { AgentName, AskedSession, Metadata, SessionId, SessionKey } from './ids.ts';
 import { logOperations } from './log-operations.ts';
 import { defineOperation, flag, wholeNumber } from './operation.ts';
@@ -20,6 +21,7 @@ const CreateSession = z.strictObject({
   harness: z.string().max(128).optional(),
   provider: z.string().max(128).optional(),
   model: z.string().max(256).optional(),
+  ...GenerationFields,
   /** Text put before the daemon's inject in the system prompt. */
   system: z.string().max(200_000).optional(),
   /** Names of the tools the session may use; absent means all. */
@@ -101,12 +103,14 @@ export const sessionOperations = {
     path: '/session/:id',
     scope: ONE_SESSION,
     role: 'operator',
-    summary: 'Change title, provider, model or metadata; a running turn keeps what it began with.',
+    summary: 'Change title, provider, model, how answers are written, or metadata; a running turn keeps what it began with.',
     input: z.strictObject({
       ...sessionId,
       title: z.string().max(512).optional(),
       provider: z.string().max(128).optional(),
       model: z.string().max(256).optional(),
+      /** Null means what the agent says of it now, or nothing. */
+      ...GenerationChangeFields,
       metadata: Metadata.optional(),
     }),
     output: Session,
@@ -225,6 +229,7 @@ export const sessionOperations = {
       agent: AgentName.optional(),
       provider: z.string().max(128).optional(),
       model: z.string().max(256).optional(),
+      ...GenerationFields,
       title: z.string().max(512).optional(),
       /** Fields that replace those of the input signal `at`: a prompt's content, a tool's output. */
       replaceInput: Metadata.optional(),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { GenerationChangeFields, GenerationFields } from './generation.ts';
 import { Metadata } from './ids.ts';
 import { MachineUpgrade } from './machine-upgrade.ts';
 import { Usage } from './provider.ts';
@@ -18,6 +19,7 @@ export const SESSION_SIGNALS = {
       harness: text,
       provider: text,
       model: text,
+      ...GenerationFields,
       parentSession: text.nullable(),
       /** The ended session this one continues, under the same key. */
       resumedFrom: text.nullable(),
@@ -48,6 +50,7 @@ export const SESSION_SIGNALS = {
       title: optionalText,
       provider: optionalText,
       model: optionalText,
+      ...GenerationChangeFields,
       metadata: Metadata.optional(),
       contextLimit: count.optional(),
       by: text,
@@ -128,6 +131,7 @@ export const SESSION_SIGNALS = {
       provider: optionalText,
       model: optionalText,
       contextLimit: count.optional(),
+      ...GenerationFields,
       outputSchema: Metadata.optional(),
       timeoutMs: ms.optional(),
       tools: z.array(OfferedTool),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { GenerationFields } from './generation.ts';
 import { AgentName, Metadata, PromptId, SessionId, SessionKey } from './ids.ts';
 import { Usage } from './provider.ts';
 
@@ -47,6 +48,8 @@ export const Session = z.object({
   harness: z.string(),
   provider: z.string(),
   model: z.string(),
+  /** What the session and its agent say of how answers are written; a prompt, the provider and the configuration say the rest. */
+  ...GenerationFields,
   state: SessionState,
   /** The statechart's configuration, as XState writes it. */
   value: z.unknown(),

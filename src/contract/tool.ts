@@ -11,8 +11,8 @@ export function stricterClass(a: ToolClass, b: ToolClass): ToolClass {
   return ToolClass.options.indexOf(a) > ToolClass.options.indexOf(b) ? a : b;
 }
 
-/** Longest deadline a tool call may ask for, in ms. */
-export const TOOL_TIMEOUT_MS_MAX = 600_000;
+/** Longest deadline a tool call may ask for, in ms: that of the longest turn. */
+export const TOOL_TIMEOUT_MS_MAX = 86_400_000;
 
 export const ToolInfo = z.object({
   name: ToolName,

@@ -1,11 +1,13 @@
 import { hash } from 'node:crypto';
 import type { PayloadOf, SignalName } from '../contract/catalog.ts';
+import type { Generation } from '../contract/generation.ts';
 import type { Metadata } from '../contract/ids.ts';
 import type { Attachment } from '../contract/session.ts';
 import type { Signal } from '../contract/signal.ts';
+import { mergeGeneration } from './generation.ts';
 
 /** Most prompts that were received and wait to join; the mailbox bounds them, this is the backstop. */
-const WAITING_PROMPTS_MAX = 64;
+const WAITING_PROMPTS_MAX = 2_048;
 
 interface EntryBase {
   /** Signal at which the entry joined the conversation. */
@@ -26,6 +28,8 @@ export interface UserEntry extends EntryBase {
   readonly messages?: readonly string[];
   /** JSON Schema the answer must fit. */
   readonly outputSchema?: Metadata;
+  /** What this prompt says of how its answer is written; absent when it says nothing. */
+  readonly generation?: Generation;
 }
 export interface AssistantEntry extends EntryBase {
   readonly role: 'assistant';
@@ -53,7 +57,7 @@ export interface Conversation {
   readonly entries: readonly ConversationEntry[];
   /** Turn that is open, 0 when none is. */
   readonly turn: number;
-  readonly waiting: ReadonlyMap<string, Pick<UserEntry, 'text' | 'attachments' | 'outputSchema'>>;
+  readonly waiting: ReadonlyMap<string, Pick<UserEntry, 'text' | 'attachments' | 'outputSchema' | 'generation'>>;
   /** Keys of calls in flight; what comes for another key comes too late and is not part of the conversation. */
   readonly open: readonly string[];
   /** Text of a model call that is not over yet: kept when the call breaks off by an abort. */
@@ -89,10 +93,12 @@ const FOLDS: Folds = {
   'hook:end': foldHook,
   'prompt:received': (conversation, payload) => {
     const waiting = new Map(conversation.waiting);
+    const generation = mergeGeneration(payload);
     waiting.set(payload.promptId, {
       text: payload.content,
       attachments: payload.attachments as Attachment[],
       ...(payload.outputSchema ? { outputSchema: payload.outputSchema } : {}),
+      ...(Object.keys(generation).length > 0 ? { generation } : {}),
     });
     for (const id of waiting.keys()) if (waiting.size > WAITING_PROMPTS_MAX) waiting.delete(id);
     return { ...conversation, waiting };

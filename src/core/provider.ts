@@ -56,9 +56,14 @@ export type StopReason = 'end_turn' | 'tool_use' | 'max_tokens' | 'stop_sequence
 
 export interface CompletionOptions {
   readonly model?: string;
-  /** Tokens the answer may have. */
+  /** Tokens the answer may have; as many as the model can write when left out. */
   readonly maxTokens?: number;
+  /** Tokens the context window has left for thinking and answer, as far as is known; an answer is never asked to be longer. */
+  readonly roomTokens?: number;
   readonly temperature?: number;
+  readonly topP?: number;
+  /** The answer ends before the first of them. */
+  readonly stopSequences?: readonly string[];
   readonly tools?: readonly ToolDefinition[];
   readonly systemPrompt?: string;
   /** Ask for extended thinking with this many tokens; left out where a model has none. */

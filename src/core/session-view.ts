@@ -3,6 +3,7 @@ import type { Usage } from '../contract/provider.ts';
 import type { CallerLimit } from '../contract/scope.ts';
 import type { PromptState, PromptStatus, Session, SessionState } from '../contract/session.ts';
 import type { Signal } from '../contract/signal.ts';
+import { applyGeneration, mergeGeneration } from './generation.ts';
 
 /** Transitions kept for `GET /session/:id/machine`; older ones stand in the log. */
 export const HISTORY_TRANSITIONS_MAX = 50;
@@ -97,8 +98,9 @@ const FOLDS: Folds = {
     view.transitions.push({ ...payload, seq, at: timestamp });
     if (view.transitions.length > HISTORY_TRANSITIONS_MAX) view.transitions.shift();
   },
-  'session:updated': (view, { title, provider, model, metadata, contextLimit }) => {
+  'session:updated': (view, { title, provider, model, metadata, contextLimit, ...change }) => {
     Object.assign(view.session, defined({ title, provider, model, metadata }));
+    applyGeneration(view.session, change);
     if (contextLimit !== undefined) view.session.context.limit = contextLimit;
   },
   'session:bypass:changed': (view, { bypassed }) => {
@@ -244,6 +246,7 @@ function freshView(created: PayloadOf<'session:created'>, at: string): SessionVi
       harness: created.harness,
       provider: created.provider,
       model: created.model,
+      ...mergeGeneration(created),
       state: 'starting',
       value: 'starting',
       turn: null,

@@ -6,6 +6,7 @@ import type { AgentMemories } from '../core/agent-memories.ts';
 import { LACKS_GROUP, lacksGroup } from '../core/agent-policy.ts';
 import { effectiveSkills, unknownSkills } from '../core/agent-skills.ts';
 import { AppError } from '../core/errors.ts';
+import { mergeGeneration } from '../core/generation.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Handlers, RequestContext } from '../core/operation-call.ts';
 import type { TokenBook } from '../core/token.ts';
@@ -62,6 +63,7 @@ export function listAgents({ folder, config }: Pick<AgentDeps, 'folder' | 'confi
   const listing = (name: string, source: string, entry?: RosterAgent): AgentListing => ({
     ...{ id: name, name, source, folder: folders.includes(name) },
     ...{ model: entry?.model, provider: entry?.provider, limits: entry?.limits },
+    ...mergeGeneration(entry),
     skills: effectiveSkills(pool, entry?.skills),
     read_policy: entry?.read_policy ?? 'shared',
     policy_group: entry?.policy_group ?? null,

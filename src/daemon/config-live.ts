@@ -1,6 +1,7 @@
 import { type FSWatcher, statSync, watch } from 'node:fs';
 import { join } from 'node:path';
 import { isAppError } from '../core/errors.ts';
+import { GENERATION_NAMES } from '../core/generation.ts';
 import type { Logger } from '../core/logger.ts';
 import { CONFIG_FILES, type LoadedAgentYaml, readAgentYaml } from './agent-yaml.ts';
 
@@ -21,9 +22,9 @@ export const RELOADED = [
   'runtime.spawn.agents',
   'runtime.secretTools.agents',
   'runtime.toolClasses',
-  'runtime.thinkingTokens',
+  ...GENERATION_NAMES.flatMap((name) => [`runtime.${name}`, `runtime.providers.*.${name}`]),
   'runtime.providers.*.models.*',
-] as const;
+];
 
 /** All that is wrong with agent.yaml as it stands, why it is not taken among it. */
 export function problemsOf({ fault, read }: Pick<LiveConfig, 'fault' | 'read'>): string[] {

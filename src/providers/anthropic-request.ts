@@ -1,20 +1,29 @@
 import type Anthropic from '@anthropic-ai/sdk';
 import type { CompletionOptions, Message } from '../core/provider.ts';
-import { effortFor } from './completion.ts';
+import { answerTokens, effortFor } from './completion.ts';
 import { type KnownModel, knownModel, type ThinkingMode } from './prices.ts';
+import type { Parameter, WireNames } from './refused-parameters.ts';
 import type { ModelOverride } from './settings.ts';
 
 /** Tokens an answer may have when neither the caller nor the table says; the API insists on a number. */
 const OUTPUT_TOKENS_DEFAULT = 16_000;
 /** Least budget the API takes. */
 const THINKING_TOKENS_MIN = 1_024;
+/** How the API calls what a model may refuse. */
+export const ANTHROPIC_NAMES: WireNames = {
+  temperature: ['temperature'],
+  topP: ['top_p'],
+  stopSequences: ['stop_sequences'],
+  thinkingTokens: ['thinking', 'thinking.budget_tokens', 'thinking.type', 'budget_tokens', 'output_config.effort', 'effort'],
+  maxTokens: ['max_tokens'],
+};
 /** How a block the API encrypts travels through ThinkingPart, which has a text and a signature only. */
 const REDACTED = 'redacted_thinking:';
 /** Signatures of other providers; they are not sent here. */
 const FOREIGN_SIGNATURE = /^openai-reasoning:/;
 
 /** The SDK left the temperature out of its types; older models and servers that speak this API still take it. */
-type Params = Anthropic.MessageCreateParamsStreaming & { temperature?: number };
+type Params = Anthropic.MessageCreateParamsStreaming & { temperature?: number; top_p?: number };
 type Block = Anthropic.ContentBlockParam;
 
 export interface AnthropicRequest {
@@ -22,25 +31,21 @@ export interface AnthropicRequest {
   readonly messages: readonly Message[];
   readonly options: CompletionOptions;
   readonly override?: ModelOverride;
+  /** Told of each parameter that is not sent because the model is known not to take it. */
+  readonly leftOut?: (parameter: Parameter) => void;
   /** Adapts a schema to what the API takes; from the SDK, which is loaded late. */
   readonly outputFormat?: (schema: Record<string, unknown>) => Record<string, unknown>;
 }
 
 /** The body of POST /v1/messages. The system prompt and the last block are cache marks, so that each round reads what the one before wrote. */
-export function anthropicParams({ model, messages, options, override, outputFormat }: AnthropicRequest): Params {
+export function anthropicParams({ model, messages, options, override, outputFormat, leftOut }: AnthropicRequest): Params {
   const known = knownModel(model);
   const mode = thinkingMode(known, override);
-  const wanted = (options.thinkingTokens ?? 0) > 0 ? mode : 'none';
-  const outputMax = override?.outputTokensMax ?? known?.outputTokensMax;
-  const answerTokens = Math.min(options.maxTokens ?? OUTPUT_TOKENS_DEFAULT, outputMax ?? Number.POSITIVE_INFINITY);
-  const budget = Math.max(
-    THINKING_TOKENS_MIN,
-    Math.min(options.thinkingTokens ?? 0, (outputMax ?? Number.POSITIVE_INFINITY) - answerTokens),
-  );
+  const tokens = outputTokens(options, override?.outputTokensMax ?? known?.outputTokensMax, mode);
+  const wanted = (options.thinkingTokens ?? 0) > 0 && (mode !== 'budget' || tokens.budget > 0) ? mode : 'none';
   const params: Params = {
     model,
-    // Thinking counts as output: the budget is added, so that the answer keeps what the caller granted it.
-    max_tokens: wanted === 'budget' ? answerTokens + budget : answerTokens,
+    max_tokens: tokens.total,
     messages: markLast(toMessages(messages)),
     stream: true,
   };
@@ -52,7 +57,7 @@ export function anthropicParams({ model, messages, options, override, outputForm
       input_schema: tool.inputSchema as Anthropic.Tool.InputSchema,
     }));
   }
-  if (wanted === 'budget') params.thinking = { type: 'enabled', budget_tokens: budget };
+  if (wanted === 'budget') params.thinking = { type: 'enabled', budget_tokens: tokens.budget };
   if (wanted === 'adaptive') params.thinking = { type: 'adaptive', display: 'summarized' };
   const format = options.outputSchema && outputFormat ? outputFormat(options.outputSchema) : options.outputSchema;
   if (wanted === 'adaptive' || format) {
@@ -61,10 +66,38 @@ export function anthropicParams({ model, messages, options, override, outputForm
       ...(format ? { format: { type: 'json_schema', schema: format } } : {}),
     };
   }
-  // Newer models refuse any temperature, and all of them refuse one while they think.
-  const sampling = known?.sampling ?? !model.startsWith('claude-');
-  if (options.temperature !== undefined && wanted === 'none' && sampling) params.temperature = options.temperature;
+  if (options.stopSequences && options.stopSequences.length > 0) params.stop_sequences = [...options.stopSequences];
+  addSampling(params, options, { known, thinks: wanted !== 'none', leftOut });
   return params;
+}
+
+interface Sampling {
+  readonly known: KnownModel | undefined;
+  readonly thinks: boolean;
+  readonly leftOut: ((parameter: Parameter) => void) | undefined;
+}
+
+/** Newer models refuse both, all of them refuse them while they think, and those of the table take one of both alone. */
+function addSampling(params: Params, { temperature, topP }: CompletionOptions, { known, thinks, leftOut }: Sampling): void {
+  const samples = !thinks && (known?.sampling ?? true);
+  const takesTopP = samples && (known === undefined || temperature === undefined);
+  if (temperature !== undefined && samples) params.temperature = temperature;
+  if (topP !== undefined && takesTopP) params.top_p = topP;
+  if (temperature !== undefined && !samples) leftOut?.('temperature');
+  if (topP !== undefined && !takesTopP) leftOut?.('topP');
+}
+
+/** Thinking counts as output: the budget is added, so that the answer keeps what the caller granted it. No budget when there is no room for one. */
+function outputTokens(options: CompletionOptions, outputMax: number | undefined, mode: ThinkingMode): { total: number; budget: number } {
+  const granted = answerTokens(options, outputMax) ?? Math.min(OUTPUT_TOKENS_DEFAULT, options.roomTokens ?? OUTPUT_TOKENS_DEFAULT);
+  const asked = mode === 'budget' ? (options.thinkingTokens ?? 0) : 0;
+  if (asked === 0) return { total: granted, budget: 0 };
+  const most = Math.min(outputMax ?? Number.POSITIVE_INFINITY, options.roomTokens ?? Number.POSITIVE_INFINITY);
+  const total = Math.min(granted + Math.max(asked, THINKING_TOKENS_MIN), most);
+  // An answer that nobody gave a length may be as long as what thinking leaves.
+  const kept = options.maxTokens === undefined ? Math.min(granted, THINKING_TOKENS_MIN) : Math.min(granted, total - THINKING_TOKENS_MIN);
+  const budget = Math.min(Math.max(asked, THINKING_TOKENS_MIN), total - kept);
+  return kept < 1 || budget < THINKING_TOKENS_MIN ? { total: granted, budget: 0 } : { total, budget };
 }
 
 /** The signature that carries an encrypted block. */

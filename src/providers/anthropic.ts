@@ -1,11 +1,13 @@
 import type Anthropic from '@anthropic-ai/sdk';
 import type { CompletionChunk, CompletionOptions, Message } from '../core/provider.ts';
-import { anthropicParams } from './anthropic-request.ts';
+import { ANTHROPIC_NAMES, anthropicParams } from './anthropic-request.ts';
 import { anthropicEvents, foldAnthropic } from './anthropic-stream.ts';
 import { drainStream, guardStream, promptChars } from './completion.ts';
 import { createModelList } from './model-list.ts';
 import { knownModelIds } from './prices.ts';
+import { type Parameter, RefusedParameters } from './refused-parameters.ts';
 import { faultContext, type ProbedProvider, type ProviderSettings, requireKey } from './settings.ts';
+import { cutAtStop } from './stop-sequences.ts';
 import { createWatchedFetch } from './transport.ts';
 
 export const ANTHROPIC_MODEL = 'claude-sonnet-5-5';
@@ -30,6 +32,7 @@ export function createAnthropicProvider(settings: ProviderSettings): ProbedProvi
     headers: { 'anthropic-version': API_VERSION, ...(settings.apiKey ? { 'x-api-key': settings.apiKey } : {}), ...settings.headers },
     known: knownModelIds(/^claude-/),
   });
+  const refused = new RefusedParameters({ provider: settings.id, names: ANTHROPIC_NAMES, warn: settings.warn ?? (() => undefined) });
   let loading: Promise<Loaded> | undefined;
 
   const stream = (messages: readonly Message[], options: CompletionOptions = {}): AsyncIterable<CompletionChunk> =>
@@ -38,13 +41,20 @@ export function createAnthropicProvider(settings: ProviderSettings): ProbedProvi
       loading ??= load(settings, baseUrl, createWatchedFetch(context));
       const { client, outputFormat } = await loading;
       const model = options.model ?? defaultModel;
-      const params = anthropicParams({ model, messages, options, override: settings.models?.[model], outputFormat });
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
-      // Decoded here: the SDK's decoder adds two layers of streams to every small piece.
-      options.onSend?.();
-      const response = await client.messages.create(params, { signal, headers }).asResponse();
-      const sent = promptChars(messages, options.systemPrompt);
-      yield* foldAnthropic({ context, model, promptChars: sent, onUsage: options.onUsage }, anthropicEvents(context, response));
+      const leftOut = (parameter: Parameter) => refused.leftOut(model, parameter);
+      const { answer: response, sent } = await refused.ask(model, options, (adapted) => {
+        const override = settings.models?.[model];
+        const params = anthropicParams({ model, messages, options: adapted, override, outputFormat, leftOut });
+        options.onSend?.();
+        // Decoded here: the SDK's decoder adds two layers of streams to every small piece.
+        return client.messages.create(params, { signal, headers }).asResponse();
+      });
+      const fold = { context, model, promptChars: promptChars(messages, options.systemPrompt), onUsage: options.onUsage };
+      const { stopSequences: sequences = [] } = options;
+      const open = (onUsage: typeof fold.onUsage) => foldAnthropic({ ...fold, onUsage }, anthropicEvents(context, response));
+      if (sent.stopSequences || sequences.length === 0) yield* open(options.onUsage);
+      else yield* cutAtStop({ model, sequences, onUsage: options.onUsage }, open);
     });
 
   return {

@@ -1,6 +1,19 @@
 import type OpenAI from 'openai';
 import type { CompletionOptions, Message } from '../core/provider.ts';
+import { answerTokens } from './completion.ts';
 import { isStrictSchema } from './openai-request.ts';
+import { knownModel } from './prices.ts';
+import type { WireNames } from './refused-parameters.ts';
+import type { ModelOverride } from './settings.ts';
+
+/** How the API calls what a model may refuse; thinking is not asked for here. */
+export const CHAT_NAMES: WireNames = {
+  temperature: ['temperature'],
+  topP: ['top_p'],
+  stopSequences: ['stop'],
+  thinkingTokens: [],
+  maxTokens: ['max_tokens', 'max_completion_tokens'],
+};
 
 type Params = OpenAI.Chat.ChatCompletionCreateParamsStreaming;
 type ChatMessage = OpenAI.Chat.ChatCompletionMessageParam;
@@ -9,10 +22,13 @@ interface ChatRequest {
   readonly model: string;
   readonly messages: readonly Message[];
   readonly options: CompletionOptions;
+  readonly override?: ModelOverride;
+  /** The model takes `max_completion_tokens` in place of `max_tokens`. */
+  readonly completionTokens?: boolean;
 }
 
 /** The body of POST /chat/completions in the part of the API that local servers share: `max_tokens`, no `store`, no effort. */
-export function chatParams({ model, messages, options }: ChatRequest): Params {
+export function chatParams({ model, messages, options, override, completionTokens }: ChatRequest): Params {
   const system: ChatMessage[] = options.systemPrompt ? [{ role: 'system', content: options.systemPrompt }] : [];
   const params: Params = {
     model,
@@ -20,8 +36,11 @@ export function chatParams({ model, messages, options }: ChatRequest): Params {
     stream: true,
     stream_options: { include_usage: true },
   };
-  if (options.maxTokens !== undefined) params.max_tokens = options.maxTokens;
+  const tokens = answerTokens(options, override?.outputTokensMax ?? knownModel(model)?.outputTokensMax);
+  if (tokens !== undefined) params[completionTokens ? 'max_completion_tokens' : 'max_tokens'] = tokens;
   if (options.temperature !== undefined) params.temperature = options.temperature;
+  if (options.topP !== undefined) params.top_p = options.topP;
+  if (options.stopSequences && options.stopSequences.length > 0) params.stop = [...options.stopSequences];
   if (options.tools && options.tools.length > 0) {
     params.tools = options.tools.map((tool) => ({
       type: 'function',

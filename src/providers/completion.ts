@@ -1,6 +1,6 @@
 import type { Usage } from '../contract/provider.ts';
 import { AppError } from '../core/errors.ts';
-import type { CompletionChunk, CompletionResult, Message, ToolCall } from '../core/provider.ts';
+import type { CompletionChunk, CompletionOptions, CompletionResult, Message, ToolCall } from '../core/provider.ts';
 import { type FaultContext, toProviderError } from './errors.ts';
 import { linkAbort } from './transport.ts';
 
@@ -140,6 +140,12 @@ export function promptChars(messages: readonly Message[], systemPrompt: string |
     }
   }
   return chars;
+}
+
+/** Tokens to ask an answer of at most: what the caller wants, else all the model can write, within the room that is left. Undefined when nothing is known. */
+export function answerTokens({ maxTokens, roomTokens }: CompletionOptions, outputTokensMax: number | undefined): number | undefined {
+  const wanted = maxTokens ?? outputTokensMax;
+  return wanted === undefined ? undefined : Math.min(wanted, outputTokensMax ?? wanted, roomTokens ?? wanted);
 }
 
 /** Reasoning effort for models that take a word in place of a number of tokens. */

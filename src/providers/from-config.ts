@@ -6,6 +6,7 @@ import { createDemoProvider, DEMO_ID } from './demo.ts';
 import { createOpenaiProvider } from './openai.ts';
 import { createOpenaiCompatibleProvider, OLLAMA_URL } from './openai-compatible.ts';
 import { createProviderRegistry, type ProviderRegistry } from './registry.ts';
+import type { ProviderSettings } from './settings.ts';
 
 /** The part of `runtime:` in agent.yaml that names providers. */
 export type ProvidersConfig = Partial<Pick<RuntimeConfig, 'default' | 'model' | 'providers'>>;
@@ -54,7 +55,7 @@ export function createConfiguredProviders(
   const model = set(env.SIGNET_MODEL) ?? config.model;
   const registry = createProviderRegistry(wrap);
   for (const plan of plans) {
-    const built = buildProvider(plan, plan === chosen ? model : undefined, env);
+    const built = buildProvider(plan, plan === chosen ? model : undefined, env, warn);
     if (built.keyEnvUnset) {
       const fields = { provider: plan.id, variable: built.keyEnvUnset };
       warn(fields, 'apiKeyEnv names a variable that is not set; calls to this provider have no key');
@@ -84,7 +85,7 @@ interface Built {
   readonly keyEnvUnset?: string | undefined;
 }
 
-function buildProvider({ id, config }: Plan, model: string | undefined, env: Environment): Built {
+function buildProvider({ id, config }: Plan, model: string | undefined, env: Environment, warn: ProviderSettings['warn']): Built {
   if (config.kind === 'demo') return { provider: createDemoProvider({ id }), baseUrl: null };
   const names = ENVIRONMENT[config.kind]!;
   const keyName = config.apiKeyEnv ?? names.key;
@@ -103,6 +104,7 @@ function buildProvider({ id, config }: Plan, model: string | undefined, env: Env
     ...(config.stallTimeoutMs === undefined ? {} : { stallTimeoutMs: config.stallTimeoutMs }),
     ...(config.headers ? { headers: config.headers } : {}),
     ...(config.models ? { models: config.models } : {}),
+    ...(warn ? { warn } : {}),
   };
   if (config.kind === 'anthropic') return { provider: createAnthropicProvider(settings), baseUrl: baseUrl ?? null, keyEnvUnset };
   if (config.kind === 'openai') return { provider: createOpenaiProvider(settings), baseUrl: baseUrl ?? null, keyEnvUnset };

@@ -1,12 +1,14 @@
 import type OpenAI from 'openai';
 import { AppError } from '../core/errors.ts';
 import type { CompletionChunk, CompletionOptions, Message } from '../core/provider.ts';
-import { chatParams } from './chat-request.ts';
+import { CHAT_NAMES, chatParams } from './chat-request.ts';
 import { foldChat, hasContent } from './chat-stream.ts';
 import { drainStream, guardStream, promptChars } from './completion.ts';
 import { createModelList } from './model-list.ts';
 import { bearerHeaders, loadOpenaiClient, openaiEvents } from './openai-client.ts';
+import { RefusedParameters } from './refused-parameters.ts';
 import { faultContext, type ProbedProvider, type ProviderSettings } from './settings.ts';
+import { cutAtStop } from './stop-sequences.ts';
 
 /** Where Ollama answers when nothing else is configured. */
 export const OLLAMA_URL = 'http://127.0.0.1:11434/v1';
@@ -20,6 +22,7 @@ export function createOpenaiCompatibleProvider(given: ProviderSettings): ProbedP
   const context = faultContext(settings, baseUrl);
   const defaultModel = settings.model ?? AUTO_MODEL;
   const list = createModelList({ settings, context, url: `${baseUrl}/models`, headers: bearerHeaders(settings), known: [] });
+  const refused = new RefusedParameters({ provider: settings.id, names: CHAT_NAMES, warn: settings.warn ?? (() => undefined) });
   let loading: Promise<OpenAI> | undefined;
 
   const chooseModel = async (wanted: string): Promise<string> => {
@@ -36,10 +39,17 @@ export function createOpenaiCompatibleProvider(given: ProviderSettings): ProbedP
       loading ??= loadOpenaiClient(settings, baseUrl, context);
       const [client, model] = await Promise.all([loading, chooseModel(options.model ?? defaultModel)]);
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
-      options.onSend?.();
-      const response = await client.chat.completions.create(chatParams({ model, messages, options }), { signal, headers }).asResponse();
-      const sent = promptChars(messages, options.systemPrompt);
-      yield* foldChat({ context, model, promptChars: sent, onUsage: options.onUsage }, openaiEvents(context, response, hasContent));
+      const { answer: response, sent } = await refused.ask(model, options, (adapted) => {
+        const completionTokens = refused.wantsCompletionTokens(model);
+        const params = chatParams({ model, messages, options: adapted, override: settings.models?.[model], completionTokens });
+        options.onSend?.();
+        return client.chat.completions.create(params, { signal, headers }).asResponse();
+      });
+      const fold = { context, model, promptChars: promptChars(messages, options.systemPrompt), onUsage: options.onUsage };
+      const { stopSequences: sequences = [] } = options;
+      const open = (onUsage: typeof fold.onUsage) => foldChat({ ...fold, onUsage }, openaiEvents(context, response, hasContent));
+      if (sent.stopSequences || sequences.length === 0) yield* open(options.onUsage);
+      else yield* cutAtStop({ model, sequences, onUsage: options.onUsage }, open);
     });
 
   return {

@@ -1,7 +1,8 @@
 import type OpenAI from 'openai';
 import type { CompletionOptions, Message } from '../core/provider.ts';
-import { effortFor } from './completion.ts';
+import { answerTokens, effortFor } from './completion.ts';
 import { knownModel } from './prices.ts';
+import type { Parameter, WireNames } from './refused-parameters.ts';
 import type { ModelOverride } from './settings.ts';
 
 /** Marks the signature of a reasoning item: `openai-reasoning:<id>:<encrypted content>`. */
@@ -13,6 +14,15 @@ const OUTPUT_TOKENS_MIN = 16;
 /** Depth of a schema that is looked at. */
 const SCHEMA_DEPTH_MAX = 16;
 
+/** How the API calls what a model may refuse; it has no stop sequences. */
+export const RESPONSES_NAMES: WireNames = {
+  temperature: ['temperature'],
+  topP: ['top_p'],
+  stopSequences: [],
+  thinkingTokens: ['reasoning', 'reasoning.effort', 'reasoning.summary', 'reasoning_effort'],
+  maxTokens: ['max_output_tokens'],
+};
+
 type Params = OpenAI.Responses.ResponseCreateParamsStreaming;
 type Item = OpenAI.Responses.ResponseInputItem;
 
@@ -21,15 +31,18 @@ interface OpenaiRequest {
   readonly messages: readonly Message[];
   readonly options: CompletionOptions;
   readonly override?: ModelOverride;
+  /** Told of each parameter that is not sent because the model is known not to take it. */
+  readonly leftOut?: (parameter: Parameter) => void;
 }
 
 /** The body of POST /v1/responses. Nothing is kept at the provider, so every request carries the whole conversation. */
-export function openaiParams({ model, messages, options, override }: OpenaiRequest): Params {
+export function openaiParams({ model, messages, options, override, leftOut }: OpenaiRequest): Params {
   const known = knownModel(model);
   const reasons = override?.thinking ?? (known ? known.thinking === 'effort' : REASONING_MODEL.test(model));
   const params: Params = { model, input: messages.flatMap(toItems), store: false, stream: true };
   if (options.systemPrompt) params.instructions = options.systemPrompt;
-  if (options.maxTokens !== undefined) params.max_output_tokens = Math.max(options.maxTokens, OUTPUT_TOKENS_MIN);
+  const tokens = answerTokens(options, override?.outputTokensMax ?? known?.outputTokensMax);
+  if (tokens !== undefined) params.max_output_tokens = Math.max(tokens, OUTPUT_TOKENS_MIN);
   if (options.tools && options.tools.length > 0) {
     params.tools = options.tools.map((tool) => ({
       type: 'function',
@@ -43,7 +56,13 @@ export function openaiParams({ model, messages, options, override }: OpenaiReque
     // Without storage the reasoning must travel with the conversation, or the model thinks anew after each tool.
     params.include = ['reasoning.encrypted_content'];
     if ((options.thinkingTokens ?? 0) > 0) params.reasoning = { effort: effortFor(options.thinkingTokens ?? 0), summary: 'auto' };
-  } else if (options.temperature !== undefined) params.temperature = options.temperature;
+  }
+  // A model that is not in the table may say so itself.
+  const samples = (known?.sampling ?? true) || override?.thinking === false;
+  if (options.temperature !== undefined && samples) params.temperature = options.temperature;
+  if (options.topP !== undefined && samples) params.top_p = options.topP;
+  if (!samples && options.temperature !== undefined) leftOut?.('temperature');
+  if (!samples && options.topP !== undefined) leftOut?.('topP');
   if (options.outputSchema) {
     const schema = options.outputSchema as Record<string, unknown>;
     params.text = { format: { type: 'json_schema', name: 'answer', schema, strict: isStrictSchema(schema) } };

@@ -3,10 +3,12 @@ import type { CompletionChunk, CompletionOptions, Message } from '../core/provid
 import { drainStream, guardStream, promptChars } from './completion.ts';
 import { createModelList } from './model-list.ts';
 import { bearerHeaders, loadOpenaiClient, openaiEvents } from './openai-client.ts';
-import { openaiParams } from './openai-request.ts';
+import { openaiParams, RESPONSES_NAMES } from './openai-request.ts';
 import { foldOpenai } from './openai-stream.ts';
 import { knownModelIds } from './prices.ts';
+import { type Parameter, RefusedParameters } from './refused-parameters.ts';
 import { faultContext, type ProbedProvider, type ProviderSettings, requireKey } from './settings.ts';
+import { cutAtStop } from './stop-sequences.ts';
 
 export const OPENAI_MODEL = 'gpt-6-sol';
 export const OFFICIAL_URL = 'https://api.openai.com/v1';
@@ -27,6 +29,7 @@ export function createOpenaiProvider(settings: ProviderSettings): ProbedProvider
     known: knownModelIds(/^(gpt-|o\d)/),
     keep: (id) => settings.baseUrl !== undefined || CONVERSES.test(id),
   });
+  const refused = new RefusedParameters({ provider: settings.id, names: RESPONSES_NAMES, warn: settings.warn ?? (() => undefined) });
   let loading: Promise<OpenAI> | undefined;
 
   const stream = (messages: readonly Message[], options: CompletionOptions = {}): AsyncIterable<CompletionChunk> =>
@@ -35,12 +38,18 @@ export function createOpenaiProvider(settings: ProviderSettings): ProbedProvider
       loading ??= loadOpenaiClient(settings, baseUrl, context);
       const client = await loading;
       const model = options.model ?? defaultModel;
-      const params = openaiParams({ model, messages, options, override: settings.models?.[model] });
       const headers = options.idempotencyKey ? { 'idempotency-key': options.idempotencyKey } : undefined;
-      options.onSend?.();
-      const response = await client.responses.create(params, { signal, headers }).asResponse();
-      const sent = promptChars(messages, options.systemPrompt);
-      yield* foldOpenai({ context, model, promptChars: sent, onUsage: options.onUsage }, openaiEvents(context, response));
+      const leftOut = (parameter: Parameter) => refused.leftOut(model, parameter);
+      const { answer: response } = await refused.ask(model, options, (adapted) => {
+        const params = openaiParams({ model, messages, options: adapted, override: settings.models?.[model], leftOut });
+        options.onSend?.();
+        return client.responses.create(params, { signal, headers }).asResponse();
+      });
+      const fold = { context, model, promptChars: promptChars(messages, options.systemPrompt), onUsage: options.onUsage };
+      const { stopSequences: sequences = [] } = options;
+      const open = (onUsage: typeof fold.onUsage) => foldOpenai({ ...fold, onUsage }, openaiEvents(context, response));
+      if (sequences.length === 0) yield* open(options.onUsage);
+      else yield* cutAtStop({ model, sequences, onUsage: options.onUsage }, open);
     });
 
   return {

@@ -28,6 +28,8 @@ export interface ProviderSettings {
   readonly stallTimeoutMs?: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly models?: Readonly<Record<string, ModelOverride>>;
+  /** What people should know of in the log. */
+  readonly warn?: (fields: object, message: string) => void;
 }
 
 /** A provider over the network can say why it is not available. */

@@ -7,6 +7,7 @@ import type { Signal } from '../contract/signal.ts';
 import { limitOf } from '../core/caller-scope.ts';
 import { newId } from '../core/clock.ts';
 import { AppError, isAppError } from '../core/errors.ts';
+import { mergeGeneration } from '../core/generation.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import { canonicalJson } from '../core/signal-seal.ts';
 import { foldAt } from './fork-point.ts';
@@ -53,6 +54,7 @@ export async function forkSession(deps: RuntimeDeps, input: Input, context: Requ
       model,
       contextLimit: window.limit,
       ...chosen,
+      ...mergeGeneration(input, parent),
       parentSession: null,
       resumedFrom: null,
       tools: folded.core.allowedTools === null ? null : [...folded.core.allowedTools],

@@ -11,6 +11,7 @@ import type { OfferedTool } from '../contract/signal-spec.ts';
 import { limitOf } from '../core/caller-scope.ts';
 import { newId } from '../core/clock.ts';
 import { AppError, isAppError } from '../core/errors.ts';
+import { mergeGeneration } from '../core/generation.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import type { PromptView, SessionView } from '../core/session-view.ts';
 import { canonicalJson } from '../core/signal-seal.ts';
@@ -179,6 +180,7 @@ async function submit(
       client,
       ...(input.metadata ? { metadata: input.metadata } : {}),
       ...chosen,
+      ...mergeGeneration(input),
       ...(input.output ? { outputSchema: input.output.schema } : {}),
       ...(input.timeoutMs === undefined ? {} : { timeoutMs: input.timeoutMs }),
       ...tools,

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { daemonOperations } from '../contract/daemon.ts';
+import type { Generation, GenerationChange } from '../contract/generation.ts';
 import { DEFAULT_AGENT } from '../contract/ids.ts';
 import type { ParsedInputOf } from '../contract/operation.ts';
 import type { Session, SessionSummary } from '../contract/session.ts';
@@ -7,7 +8,8 @@ import type { sessionOperations } from '../contract/session-operations.ts';
 import type { CauseRef } from '../contract/signal.ts';
 import { limitOf } from '../core/caller-scope.ts';
 import { newId } from '../core/clock.ts';
-import { AppError } from '../core/errors.ts';
+import { AppError, isAppError } from '../core/errors.ts';
+import { generationChange, mergeGeneration } from '../core/generation.ts';
 import { nameHint } from '../core/nearest-name.ts';
 import type { RequestContext } from '../core/operation-call.ts';
 import type { SessionView } from '../core/session-view.ts';
@@ -102,11 +104,26 @@ async function update(deps: RuntimeDeps, { id, ...change }: Input<'updateSession
   const chosen = choosesModel
     ? chooseModel(deps, { provider: change.provider ?? host.view.session.provider, model: change.model })
     : undefined;
+  const generation = await changedGeneration(deps, host.view.session.agent, change);
   await host.handle((core) => {
     refuseEnded(core.snapshot.context.endReason !== null, id);
-    return [{ name: 'session:updated', payload: { ...change, ...chosen, by: context.client }, client: context.client }];
+    return [{ name: 'session:updated', payload: { ...change, ...generation, ...chosen, by: context.client }, client: context.client }];
   });
   return host.view.session;
+}
+
+/** What a setting that is taken away becomes: that of the agent as the roster has it now, else none. */
+async function changedGeneration(deps: RuntimeDeps, agent: string, change: GenerationChange): Promise<GenerationChange> {
+  const changed = generationChange(change);
+  if (!Object.values(changed).includes(null)) return changed;
+  const known = await requireAgent(deps, agent).catch((error: unknown) => {
+    if (isAppError(error, 'unknown_agent')) return undefined; // It left the roster since.
+    throw error;
+  });
+  return {
+    ...changed,
+    ...Object.fromEntries(Object.entries(mergeGeneration(known)).filter(([name]) => changed[name as keyof Generation] === null)),
+  };
 }
 
 async function wait(deps: RuntimeDeps, { id, state, timeoutMs }: Input<'waitSession'>, context: RequestContext): Promise<Session> {
@@ -163,6 +180,7 @@ async function createdPayload(deps: RuntimeDeps, id: string, input: Input<'creat
     title: input.title ?? resumed?.title ?? '',
     harness: input.harness ?? HARNESS,
     ...chosen,
+    ...mergeGeneration(input, resumed, known),
     parentSession: input.parentId ?? null,
     resumedFrom: resumed?.id ?? null,
     ...(input.system ? { system: input.system } : {}),

@@ -4,7 +4,7 @@ import type { Snapshot } from '../core/signal-log.ts';
 import type { FoldedSession, SessionCore, SessionSnapshot } from './session-state.ts';
 
 /** Raised with every change of what a fold keeps; a snapshot of another version is not used. */
-const FOLD_VERSION = '3';
+const FOLD_VERSION = '4';
 /** Of machine and fold. */
 export const SNAPSHOT_VERSION = `${SESSION_MACHINE_VERSION}.${FOLD_VERSION}`;
 /** A snapshot is written when the last one is this far back; bounds what is folded when a session comes into memory. */

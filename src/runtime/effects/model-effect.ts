@@ -1,13 +1,16 @@
 import type { Pending } from '../../../machines/session-context.ts';
 import type { PayloadOf } from '../../contract/catalog.ts';
+import type { Generation } from '../../contract/generation.ts';
 import type { Usage } from '../../contract/provider.ts';
 import type { RequestedCall } from '../../contract/signal-spec.ts';
 import { assembleContext, assembleSummaryRequest } from '../../core/context.ts';
 import { AppError, isAppError } from '../../core/errors.ts';
+import { mergeGeneration } from '../../core/generation.ts';
 import { parseJsonAnswer } from '../../core/json-answer.ts';
 import type { CompletionOptions, CompletionResult, ToolCall } from '../../core/provider.ts';
 import type { CallAccount } from '../../core/usage.ts';
 import { costOf } from '../../providers/metered.ts';
+import { modelInfo } from '../../providers/prices.ts';
 import { compileAcceptedOutput } from '../../tools/tool-input.ts';
 import { callPolicy, type PolicyAnswer } from '../approval-policy.ts';
 import type { SessionHost } from '../session-host.ts';
@@ -21,6 +24,11 @@ import { workflowOf } from './hook-effect.ts';
 const CALL_ID_CHARS_MAX = 64;
 /** Of them, what may tell two calls of one id apart: `_` and a number. */
 const CALL_NUMBER_CHARS_MAX = 8;
+
+/** What the conversation is taken to have more than was counted or estimated of it. */
+const USED_TOKENS_MARGIN = 1.05;
+/** Asked for whatever the estimate says: the provider knows better, and its answer tells when there is no room. */
+const ROOM_TOKENS_MIN = 1_024;
 
 type ModelPending = Pending & { kind: 'model' };
 
@@ -80,7 +88,8 @@ async function stream(
   const outputSchema = isSummary ? undefined : openPrompt(host)?.outputSchema;
   const options: CompletionOptions = {
     model: pending.model,
-    maxTokens: deps.config.limits.outputTokensMax,
+    ...generationFor(deps, host, pending),
+    ...roomFor(deps, host, pending),
     systemPrompt,
     signal,
     idempotencyKey: `${host.id}:${pending.key}`,
@@ -89,7 +98,6 @@ async function stream(
       watch.usage = usage;
     },
     ...(isSummary || offered.length === 0 ? {} : { tools: deps.tools.definitions(offered) }),
-    ...(deps.config.thinkingTokens > 0 && !isSummary ? { thinkingTokens: deps.config.thinkingTokens } : {}),
     ...(outputSchema ? { outputSchema } : {}),
   };
   deps.hub.beginText(host.id, pending.key, isSummary);
@@ -100,6 +108,37 @@ async function stream(
     deps.hub.addText(host.id, pending.key, chunk.type, chunk.text);
   }
   throw new AppError('provider_stream_cut', { detail: `${pending.provider} ended its answer without saying so` });
+}
+
+/**
+ * How the answer is to be written: as the prompt says, else the session and its agent, else the provider, else `runtime:`. A summary is none
+ * of the prompt's: it has only what the provider and the runtime say of sampling, and nothing ends it early.
+ */
+function generationFor({ config }: EffectDeps, host: SessionHost, { provider, purpose }: ModelPending): Generation {
+  const configured = mergeGeneration(config.providers[provider], config);
+  const { temperature, topP } = configured;
+  const wanted =
+    purpose === 'summary'
+      ? mergeGeneration({ temperature, topP })
+      : mergeGeneration(openPrompt(host)?.generation, host.view.session, configured);
+  const { thinkingTokens, stopSequences, maxTokens, ...sampling } = wanted;
+  const limit = config.limits.outputTokensMax;
+  const most = maxTokens === undefined || limit === undefined ? (maxTokens ?? limit) : Math.min(maxTokens, limit);
+  return {
+    ...sampling,
+    ...(most === undefined ? {} : { maxTokens: most }),
+    ...(stopSequences && stopSequences.length > 0 ? { stopSequences } : {}),
+    ...(thinkingTokens ? { thinkingTokens } : {}),
+  };
+}
+
+/** Left out when nobody knows how much the model takes in. */
+function roomFor({ config, providers }: EffectDeps, host: SessionHost, { provider, model }: ModelPending): { roomTokens?: number } {
+  const override = config.providers[provider]?.models?.[model];
+  const { contextTokens } = modelInfo(providers.get(provider).id, { id: model }, override);
+  if (contextTokens === null) return {};
+  const used = Math.ceil(host.core.snapshot.context.contextTokens * USED_TOKENS_MARGIN);
+  return { roomTokens: Math.max(contextTokens - used, ROOM_TOKENS_MIN) };
 }
 
 async function untilAttempted({ toolService, logger }: EffectDeps, host: SessionHost, offered: readonly string[], signal: AbortSignal) {

@@ -7,7 +7,7 @@ const NOW = /^Now: .+$/gm;
 
 /** What counts of a model call: tools by name, images by digest, and not what time it is. */
 export function modelRequest(provider: string, messages: readonly Message[], options: CompletionOptions): Record<string, unknown> {
-  const { model, systemPrompt, maxTokens, temperature, thinkingTokens, outputSchema, tools = [] } = options;
+  const { model, systemPrompt, maxTokens, temperature, topP, stopSequences, thinkingTokens, outputSchema, tools = [] } = options;
   return defined({
     provider,
     model,
@@ -16,6 +16,8 @@ export function modelRequest(provider: string, messages: readonly Message[], opt
     tools: tools.map(({ name }) => name),
     maxTokens,
     temperature,
+    topP,
+    stopSequences,
     thinkingTokens,
     outputSchema,
   });
