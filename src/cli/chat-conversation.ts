@@ -1,9 +1,10 @@
 import type { RuntimeClient } from '../client/runtime-client.ts';
+import type { Generation } from '../contract/generation.ts';
 import type { Session } from '../contract/session.ts';
 import type { CliContext } from './context.ts';
 import type { AddressFlags } from './workspace.ts';
 
-export interface ChatFlags extends AddressFlags {
+export interface ChatFlags extends AddressFlags, Generation {
   readonly session?: string;
   readonly agent?: string;
   readonly model?: string;

@@ -1,7 +1,9 @@
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { RuntimeClient } from '../client/runtime-client.ts';
+import type { Generation } from '../contract/generation.ts';
 import { PROMPT_CHARS_MAX, type Session } from '../contract/session.ts';
+import { mergeGeneration } from '../core/generation.ts';
 import type { ChatFlags } from './chat-conversation.ts';
 import { printAnswer } from './chat-print.ts';
 import { converse } from './chat-terminal.ts';
@@ -40,17 +42,19 @@ async function reachRuntime(context: CliContext, flags: ChatFlags): Promise<Runt
 
 async function openSession(context: CliContext, client: RuntimeClient, flags: ChatFlags): Promise<Session> {
   const { agent, model, provider } = flags;
+  const generation = mergeGeneration(flags);
   if (flags.session === undefined) {
     const bypass = context.env.SIGNET_BYPASS === '1';
     const project = projectFolder(context, flags.project);
-    return client.session.create({ harness: HARNESS, agent, model, provider, project, ...(bypass ? { bypass } : {}) });
+    return client.session.create({ harness: HARNESS, agent, model, provider, ...generation, project, ...(bypass ? { bypass } : {}) });
   }
   const session = await client.session.get(flags.session);
   if (agent !== undefined && agent !== session.agent) {
     throw new CliExit(EXIT.usage, `session ${session.id} belongs to agent ${session.agent}; its agent cannot be changed`);
   }
-  if (session.state === 'ended') return reopen(context, client, session, { provider, model });
-  return model === undefined && provider === undefined ? session : client.session.update(session.id, { model, provider });
+  if (session.state === 'ended') return reopen(context, client, session, { provider, model, ...generation });
+  const change = { model, provider, ...generation };
+  return Object.values(change).every((value) => value === undefined) ? session : client.session.update(session.id, change);
 }
 
 /** What has ended goes on in a new session, from its checkpoint, under the same key and agent. */
@@ -58,11 +62,19 @@ async function reopen(
   context: CliContext,
   client: RuntimeClient,
   ended: Session,
-  choice: Pick<ChatFlags, 'provider' | 'model'>,
+  choice: Generation & Pick<ChatFlags, 'provider' | 'model'>,
 ): Promise<Session> {
   const bypass = context.env.SIGNET_BYPASS === '1';
   const { provider = ended.provider ?? undefined, model = ended.model ?? undefined } = choice;
-  const session = await client.session.create({ harness: HARNESS, resume: ended.id, provider, model, ...(bypass ? { bypass } : {}) });
+  const generation = mergeGeneration(choice);
+  const session = await client.session.create({
+    harness: HARNESS,
+    resume: ended.id,
+    provider,
+    model,
+    ...generation,
+    ...(bypass ? { bypass } : {}),
+  });
   const style = createStyle(context.stderr, context.env);
   context.stderr.write(style.dim(`session ${ended.id} had ended; it goes on as ${session.id}\n`));
   return session;

@@ -13,7 +13,7 @@ import { addLogCommand } from './log-command.ts';
 import { addMcpCommand } from './mcp-command.ts';
 import { addMemoryCommands } from './memory-commands.ts';
 import { addMessageCommands } from './message-commands.ts';
-import { addAddressOptions } from './options.ts';
+import { addAddressOptions, addGenerationOptions } from './options.ts';
 import { addReplayCommand } from './replay-command.ts';
 import { addSecretCommands } from './secret-commands.ts';
 import { addSessionCommands } from './session-commands.ts';
@@ -113,7 +113,8 @@ function addChatCommand(program: Command, context: CliContext): void {
     .option('--session <id>', 'go on with an earlier session')
     .option('--agent <name>', 'agent of a new session')
     .option('--model <name>', 'model of the session')
-    .option('--provider <name>', 'provider of the session')
+    .option('--provider <name>', 'provider of the session');
+  addGenerationOptions(command)
     .option('--project <folder>', 'project of a new session (default: the current folder)')
     .addOption(new Option('--print <prompt>', 'send one prompt and print only the answer; - reads it from stdin'))
     .option('--json', 'with --print: the answer with tool results, usage and cost as JSON')

@@ -145,6 +145,8 @@ class MeteredCall {
   #open: number | null = null;
   #usage: Usage | null = null;
   #noted = 0;
+  /** Requests of this call so far. */
+  #sent = 0;
 
   constructor(provider: Provider, meter: Meter, options: CompletionOptions) {
     this.#provider = provider;
@@ -181,7 +183,9 @@ class MeteredCall {
     this.#end('failed', this.#asked);
     this.#usage = null;
     this.#noted = 0;
-    this.#open = this.#meter.ledger.begin({ ...this.#account, provider: this.#provider.id, model: this.#asked });
+    const attempt = (this.#account.attempt ?? 1) + this.#sent;
+    this.#sent += 1;
+    this.#open = this.#meter.ledger.begin({ ...this.#account, attempt, provider: this.#provider.id, model: this.#asked });
   }
 
   #take(usage: Usage): void {
