@@ -217,7 +217,7 @@ test('more than sixteen prompts wait where the configuration says so', async () 
   const rig = await rigOf(`${YAML}  limits: { mailboxTurnsMax: 100 }\n`);
   const { id } = await rig.client.session.create({});
   rig.model.gate();
-  const prompts = Array.from({ length: 81 }, (_, index) => rig.client.session.prompt(id, { content: `Number ${index}.`, id: `p${index}` }));
+  const prompts = Array.from({ length: 81 }, (_, index) => rig.client.session.prompt(id, { content: `Number ${index}.`, promptId: `p${index}` }));
   const first = await rig.model.next();
   await expect.poll(async () => (await rig.client.session.get(id)).queue.length, { timeout: 20_000 }).toBe(80);
   rig.model.open();
