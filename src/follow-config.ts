@@ -7,6 +7,9 @@ import type { LiveConfig } from './daemon/config-live.ts';
 /** Keys of `runtime:` that are read anew at each use, and so may change while it runs. */
 const RUNTIME_KEYS = ['approvals', 'approvalExpiry', 'spawn', 'secretTools', 'toolClasses', ...GENERATION_NAMES] as const;
 
+/** Of a provider, the same; a map of models that was not there at the start is held by nobody. */
+const PROVIDER_KEYS = [...GENERATION_NAMES, 'models'] as const;
+
 export interface Followers {
   /** The runtime's own copy of its section. */
   readonly runtime: RuntimeConfig;
@@ -19,7 +22,16 @@ export function followConfig(live: LiveConfig, { runtime, log, env }: Followers)
   live.onChange(() => {
     const { config } = live.loaded;
     Object.assign(runtime, Object.fromEntries(RUNTIME_KEYS.map((key) => [key, config.runtime[key]])));
+    followProviders(runtime.providers, config.runtime.providers);
     if (env.SIGNET_LOG_LEVEL?.trim()) return;
     log.level = config.daemon.logLevel ?? LOG_LEVEL;
   });
+}
+
+/** The runtime's own entries follow those of the file; providers that came or went wait for a restart. */
+function followProviders(own: RuntimeConfig['providers'], now: RuntimeConfig['providers']): void {
+  for (const [name, provider] of Object.entries(own)) {
+    const changed = now[name];
+    if (changed) Object.assign(provider, Object.fromEntries(PROVIDER_KEYS.map((key) => [key, changed[key]])));
+  }
 }

@@ -2,8 +2,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { runCli } from '../../src/cli/program.ts';
 import { readAgentYaml } from '../../src/daemon/agent-yaml.ts';
 import { call } from '../conformance/calls.ts';
+import { captureCli } from '../helpers/captured-cli.ts';
 import { type ModelServer, startModelServer } from '../helpers/model-server/server.ts';
 import { startSignet } from '../helpers/signet.ts';
 import { payloads, type Rig, readLog, startRig } from './rig.ts';
@@ -213,11 +215,26 @@ test('a request that is made again without a refused parameter is counted as one
   expect(body).toMatchObject({ total: { calls: 2, failed: 1, retries: 1, inputTokens: 10, outputTokens: 5 } });
 });
 
+test('signet chat says it for a new session, and for one it goes on with', async () => {
+  const rig = await rigOf();
+  const chat = async (...flags: string[]) => {
+    const cli = captureCli(rig);
+    const code = await runCli(cli.context, ['chat', '--print', 'Go.', ...flags]);
+    return code === 0 ? asked(rig.model) : cli.err();
+  };
+  expect(await chat('--temperature', '0.1', '--max-tokens', '30', '--stop-sequences', 'A', 'B')).toEqual([0.1, 0.4, 30, ['A', 'B']]);
+  const { items } = await rig.client.session.list();
+  expect(await chat('--session', items[0]!.id, '--top-p', '0.9')).toEqual([0.1, 0.9, 30, ['A', 'B']]);
+  expect(await chat('--temperature', '5')).toContain('--temperature');
+});
+
 test('more than sixteen prompts wait where the configuration says so', async () => {
   const rig = await rigOf(`${YAML}  limits: { mailboxTurnsMax: 100 }\n`);
   const { id } = await rig.client.session.create({});
   rig.model.gate();
-  const prompts = Array.from({ length: 81 }, (_, index) => rig.client.session.prompt(id, { content: `Number ${index}.`, promptId: `p${index}` }));
+  const prompts = Array.from({ length: 81 }, (_, index) =>
+    rig.client.session.prompt(id, { content: `Number ${index}.`, promptId: `p${index}` }),
+  );
   const first = await rig.model.next();
   await expect.poll(async () => (await rig.client.session.get(id)).queue.length, { timeout: 20_000 }).toBe(80);
   rig.model.open();
