@@ -24,6 +24,7 @@ import { followConfig } from './follow-config.ts';
 import { openapiDocument } from './http/openapi.ts';
 import type { SecurityOptions } from './http/security.ts';
 import { createHttpServer, createSharedLimits, type HttpAddress, type SharedLimits } from './http/server.ts';
+import { socketPath } from './http/unix-socket.ts';
 import { createMcpConnector } from './mcp/mcp-client.ts';
 import { createMcpRoute } from './mcp/server-route.ts';
 import { createModelRoutes } from './model-routes.ts';
@@ -161,6 +162,7 @@ function serveRuntime(settings: Settings, log: RecordingLogger, { daemon, runtim
     sockets: runtime.sockets,
     rawRoutes: [landingPage(VERSION)],
     portSetting: '--runtime-port or SIGNET_RUNTIME_PORT',
+    ...(settings.socket ? { socketPath: socketPath(settings.folder, 'runtime') } : {}),
     shared,
   });
 }
@@ -172,9 +174,9 @@ interface RuntimeParts {
 }
 
 /** What a reader of the workspace learns of this process before its ports are bound. */
-function identityOf({ host, runtimeHost, tls }: Settings, startedAt: number) {
+function identityOf({ host, runtimeHost, tls, socket }: Settings, startedAt: number) {
   const certificate = tls && { cert: tls.cert, ...(tls.name === undefined ? {} : { name: tls.name }) };
-  const addresses = { host, runtimeHost, ...(certificate ? { tls: certificate } : {}) };
+  const addresses = { host, runtimeHost, ...(certificate ? { tls: certificate } : {}), ...(socket ? { socket: true as const } : {}) };
   return { pid: process.pid, version: VERSION, ...addresses, startedAt: isoTime(startedAt) };
 }
 
@@ -304,6 +306,7 @@ async function composeDaemon(
     streams: daemon.streams,
     rawRoutes: [createMcpRoute({ call, log: logger })],
     portSetting: '--port or SIGNET_PORT',
+    ...(settings.socket ? { socketPath: socketPath(folder, 'daemon') } : {}),
     shared,
   });
   const address = await server.listen(host, settings.port);

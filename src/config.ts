@@ -31,6 +31,8 @@ export interface Settings {
   readonly runtimeHost: string;
   /** Both servers speak HTTPS with it; null for plain HTTP. Paths are absolute. */
   readonly tls: { readonly cert: string; readonly key: string; readonly name?: string } | null;
+  /** Both servers also answer at Unix domain sockets of the workspace. */
+  readonly socket: boolean;
   readonly port: number;
   readonly runtimePort: number;
   readonly role: Role;
@@ -54,6 +56,7 @@ export function resolveSettings(env: Environment): Settings {
     host: loopbackName(set(env.SIGNET_HOST) ?? daemon.host ?? HOST),
     runtimeHost: runtimeHost(set(env.SIGNET_RUNTIME_HOST) ?? runtime.host, set(env.SIGNET_HOST) ?? daemon.host),
     tls: tlsFiles(folder, loaded.config),
+    socket: flag('SIGNET_SOCKET', env.SIGNET_SOCKET) ?? daemon.socket,
     port: port('SIGNET_PORT', env.SIGNET_PORT) ?? daemon.port ?? DAEMON_PORT,
     runtimePort: port('SIGNET_RUNTIME_PORT', env.SIGNET_RUNTIME_PORT) ?? runtime.port ?? RUNTIME_PORT,
     role: role(env.SIGNET_ROLE),
@@ -89,6 +92,14 @@ function port(name: string, value: string | undefined): number | undefined {
   const number = Number(text);
   if (Number.isInteger(number) && number >= 0 && number <= PORT_MAX) return number;
   throw new AppError('config_invalid', { detail: `${name} is "${text}"; give a port from 0 to ${PORT_MAX}, where 0 takes any free one` });
+}
+
+function flag(name: string, value: string | undefined): boolean | undefined {
+  const text = set(value);
+  if (text === undefined) return undefined;
+  if (text === '1' || text === 'true') return true;
+  if (text === '0' || text === 'false') return false;
+  throw new AppError('config_invalid', { detail: `${name} is "${text}"; give 1 or 0` });
 }
 
 function role(value: string | undefined): Role {

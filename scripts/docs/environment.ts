@@ -26,6 +26,7 @@ export const ENVIRONMENT: readonly { readonly name: string; readonly value: stri
   { name: 'SIGNET_WORKSPACE', value: '', meaning: 'Project of the memories that are stored through `signet-mcp`' },
   { name: 'SIGNET_CHANNEL', value: '', meaning: 'Channel `signet-mcp` is used in; passed on to the daemon' },
   { name: 'SIGNET_AUTH_MODE', value: '`local`', meaning: '`local`, `team` or `hybrid`: who needs a token, see [auth](auth.md)' },
+  { name: 'SIGNET_SOCKET', value: '`0`', meaning: '`1`: the servers also answer at Unix domain sockets, see [auth](auth.md)' },
   {
     name: 'SIGNET_TOKEN',
     value: "the daemon's own, on its machine",

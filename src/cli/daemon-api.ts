@@ -3,7 +3,7 @@ import { serverUrl } from '../client/adapter.ts';
 import { createDaemonClient } from '../client/daemon-client.ts';
 import type { DaemonClient } from '../core/operation-call.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
-import { daemonUrlOfInfo, findDaemon, tokenFor, trustOwn, workspaceFolder } from './workspace.ts';
+import { daemonUrlOfInfo, findDaemon, socketFetchFor, tokenFor, trustOwn, workspaceFolder } from './workspace.ts';
 
 const DEFAULT_DAEMON_PORT = '3850';
 
@@ -33,7 +33,7 @@ export function daemonAt(context: CliContext, baseUrl: string, path?: string): D
   const headers = { 'x-signet-actor': 'signet-cli', 'x-signet-actor-type': 'operator' };
   const token = tokenFor(context, baseUrl, path);
   trustOwn(context, baseUrl, path);
-  return createDaemonClient({ baseUrl, headers, ...(token === undefined ? {} : { token }) });
+  return createDaemonClient({ baseUrl, headers, ...(token === undefined ? {} : { token }), ...socketFetchFor(context, baseUrl, path) });
 }
 
 function daemonUrl(context: CliContext, flags: DaemonFlags): string {

@@ -7,7 +7,7 @@ import { readableStack } from '../core/readable-stack.ts';
 import { serveStdio } from '../mcp/stdio.ts';
 import type { CliContext } from './context.ts';
 import type { DaemonFlags } from './daemon-api.ts';
-import { daemonUrlOfInfo, findDaemon, tokenFor, trustOwn, workspaceFolder } from './workspace.ts';
+import { daemonUrlOfInfo, findDaemon, socketFetchFor, tokenFor, trustOwn, workspaceFolder } from './workspace.ts';
 
 /** Speak MCP until the input ends. That no daemon runs is told by the tools: it may be started, or move to another port, at any time. */
 export async function serveMcp(context: CliContext, flags: DaemonFlags): Promise<void> {
@@ -15,7 +15,12 @@ export async function serveMcp(context: CliContext, flags: DaemonFlags): Promise
   const call: Call = async (operation, input, options) => {
     const baseUrl = daemonAddress(context, flags);
     trustOwn(context, baseUrl, flags.path);
-    return createHttpTransport({ baseUrl, token: tokenFor(context, baseUrl, flags.path) })(operation, input, options);
+    const transport = createHttpTransport({
+      baseUrl,
+      token: tokenFor(context, baseUrl, flags.path),
+      ...socketFetchFor(context, baseUrl, flags.path),
+    });
+    return transport(operation, input, options);
   };
   const caller = {
     agentId: env.SIGNET_AGENT_ID || undefined,

@@ -4,9 +4,11 @@ import { join, resolve } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { serverUrl } from '../client/adapter.ts';
 import { createRuntimeClient, type RuntimeClient } from '../client/runtime-client.ts';
+import { socketPath } from '../http/unix-socket.ts';
 import { readLocalToken } from '../store/local-token.ts';
 import { type DaemonInfo, readDaemonInfo } from '../store/workspace-lock.ts';
 import { type CliContext, CliExit, EXIT } from './context.ts';
+import { createSocketFetch } from './socket-fetch.ts';
 
 const DEFAULT_RUNTIME_PORT = '7700';
 const DEFAULT_FOLDER = '.agents';
@@ -80,10 +82,26 @@ export function tokenFor(context: CliContext, url: string, path?: string): strin
   return readLocalToken(folder);
 }
 
+/** How to call the daemon that runs on the data folder over its sockets, when it has them; undefined for any other address. */
+export function socketFetchFor(context: CliContext, url: string, path?: string): { fetch?: typeof fetch } {
+  const folder = workspaceFolder(context, path);
+  const daemon = findDaemon(folder);
+  if (!daemon?.socket) return {};
+  const called = url.replace(/\/+$/, '');
+  if (called === daemonUrlOfInfo(daemon)) return { fetch: createSocketFetch(socketPath(folder, 'daemon')) };
+  if (called === runtimeUrlOf(daemon)) return { fetch: createSocketFetch(socketPath(folder, 'runtime')) };
+  return {};
+}
+
 export function clientAt(context: CliContext, url: string, path?: string): RuntimeClient {
   if (!/^https?:\/\//.test(url)) throw new CliExit(EXIT.usage, `the runtime's address must begin with http:// or https://, not ${url}`);
   trustOwn(context, url, path);
-  return createRuntimeClient({ baseUrl: url, token: tokenFor(context, url, path), actor: 'signet-cli' });
+  return createRuntimeClient({
+    baseUrl: url,
+    token: tokenFor(context, url, path),
+    actor: 'signet-cli',
+    ...socketFetchFor(context, url, path),
+  });
 }
 
 /** A client for commands that need a running runtime; they fail with `daemon_unreachable` when it does not answer. */

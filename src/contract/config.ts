@@ -330,6 +330,12 @@ export const AgentYaml = z.strictObject({
       logLevel: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).optional(),
       allowedHosts: z.array(z.string()).default([]).describe('Host names besides loopback that requests may name'),
       allowedOrigins: z.array(z.string()).default([]).describe('Web origins that may call'),
+      socket: z
+        .boolean()
+        .default(false)
+        .describe(
+          'Also answer at Unix domain sockets that the own user alone can open: .daemon/signet.sock and runtime.sock (SIGNET_SOCKET)',
+        ),
     })
     .prefault({}),
   server: z

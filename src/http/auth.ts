@@ -223,8 +223,8 @@ function queryToken(request: FastifyRequest): string | undefined {
  * machine brings callers from elsewhere, and says so.
  */
 function isOwnMachine(request: FastifyRequest): boolean {
-  if (isMarkedOwn(request.raw.socket)) return true;
-  return LOOPBACK_ADDRESS.test(request.raw.socket.remoteAddress ?? '') && !isForwarded(request);
+  const { socket } = request.raw;
+  return (isMarkedOwn(socket) || LOOPBACK_ADDRESS.test(socket.remoteAddress ?? '')) && !isForwarded(request);
 }
 
 function isForwarded(request: FastifyRequest): boolean {

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../core/errors.ts';
 import { networkOf } from './auth-limits.ts';
 import { descriptorLimit } from './descriptor-limit.ts';
+import { isMarkedOwn } from './peer.ts';
 import { refuseConnection } from './problem.ts';
 
 /** Connections of all servers of the process together, where the system allows so many. */
@@ -25,6 +26,7 @@ const UNUSED_MS_MIN = 250;
 /** What callers that are refused should wait; unit: milliseconds. */
 const RETRY_AFTER_MS = 2_000;
 
+const LOOPBACK = '127.0.0.1';
 const LOOPBACK_ADDRESS = /^(?:::ffff:)?127\.|^::1$/;
 
 export interface ConnectionLimits {
@@ -116,7 +118,8 @@ export class Connections {
   }
 
   #add(socket: Socket): void {
-    const network = networkOf(socket.remoteAddress ?? '');
+    // Over a Unix domain socket of our own user there is no address.
+    const network = isMarkedOwn(socket) ? LOOPBACK : networkOf(socket.remoteAddress ?? '');
     const fits = this.#hasRoom(network, 0) || this.#evict(network);
     if (!fits && this.#taken.surplus >= REFUSALS_AT_ONCE) {
       refuseConnection(socket, this.#refusal());

@@ -24,6 +24,7 @@ import {
 } from './route-registry.ts';
 import { createGate, isLoopback, type SecurityOptions } from './security.ts';
 import { type SseWriter, STREAM_LIMITS, type StreamLimits } from './sse.ts';
+import { listenOnSocket } from './unix-socket.ts';
 import { UnreadAnswers } from './unread-answers.ts';
 import { SOCKET_MESSAGE_BYTES_MAX, SOCKET_PING_INTERVAL_MS, type SocketWriter } from './websocket.ts';
 
@@ -64,6 +65,8 @@ export interface HttpServerOptions<T extends Operations> {
   readonly portSetting?: string;
   /** PEM texts; plain HTTP without them. */
   readonly tls?: { readonly cert: string; readonly key: string } | undefined;
+  /** Also answer at this Unix domain socket, which is made at `listen`. */
+  readonly socketPath?: string;
   readonly streamLimits?: Partial<StreamLimits>;
   /** What all servers of the process share; limits of its own when left out. */
   readonly shared?: SharedLimits;
@@ -136,9 +139,19 @@ export function createHttpServer<T extends Operations>(options: HttpServerOption
     registerRoutes(options, { ...host, app: scope, authLimits: authenticate && limits && authLimitsOf(limits) });
   });
   let closing: Promise<void> | undefined;
+  let socket: { close(): void } | undefined;
   return {
-    listen: (address, port) => listen(app, address, port, options),
+    async listen(address, port) {
+      const bound = await listen(app, address, port, options);
+      // Plain HTTP, with TLS too: nobody is in between.
+      const event = options.tls ? 'secureConnection' : 'connection';
+      if (options.socketPath !== undefined)
+        socket = await listenOnSocket(options.socketPath, (opened) => void app.server.emit(event, opened));
+      options.onReady?.(bound);
+      return bound;
+    },
     close: () => {
+      socket?.close();
       closing ??= closeApp(host);
       return closing;
     },
@@ -240,7 +253,6 @@ async function listen<T extends Operations>(
   const bound = app.server.address() as AddressInfo;
   const scheme = options.tls ? 'https' : 'http';
   const address = { host, port: bound.port, url: `${scheme}://${host.includes(':') ? `[${host}]` : host}:${bound.port}` };
-  options.onReady?.(address);
   return address;
 }
 

@@ -41,6 +41,8 @@ export interface DaemonInfo {
   readonly runtimeHost?: string;
   /** Present when both speak HTTPS: path of the certificate, and the name it is for. */
   readonly tls?: { readonly cert: string; readonly name?: string };
+  /** Present when they also answer at the sockets of the workspace. */
+  readonly socket?: true;
   readonly port: number | null;
   readonly runtimePort: number | null;
   /** ISO 8601 UTC. */
