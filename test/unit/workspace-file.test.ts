@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { constants, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,7 +18,7 @@ const ROUNDS = 3_000;
 const LONG = 60_000;
 
 /** Another process that puts a link in the place of a folder, and a folder back, as fast as it can. */
-async function swap(folder: string, target: string): Promise<void> {
+async function swap(folder: string, target: string): Promise<() => Promise<unknown>> {
   const code = `
     const { rmSync, symlinkSync, unlinkSync, mkdirSync, writeFileSync } = require('node:fs');
     const [folder, target] = process.argv.slice(1);
@@ -34,6 +35,11 @@ async function swap(folder: string, target: string): Promise<void> {
   const child = spawn(process.execPath, ['-e', code, folder, target], { stdio: ['ignore', 'pipe', 'inherit'] });
   onTestFinished(() => void child.kill('SIGKILL'));
   await new Promise((resolve) => child.stdout.once('data', resolve));
+  return async () => {
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  };
 }
 
 test.runIf(existsSync('/proc/self/fd'))(
@@ -41,8 +47,7 @@ test.runIf(existsSync('/proc/self/fd'))(
   async () => {
     const outside = tempFolder({ 'MEMORY.md': CANARY });
     const folder = tempFolder({ 'agents/dot/MEMORY.md': 'mine' });
-    await swap(join(folder, 'agents', 'dot'), outside);
-    let done = 0;
+    const end = await swap(join(folder, 'agents', 'dot'), outside);
     for (let round = 0; round < ROUNDS; round += 1) {
       const path = 'agents/dot/MEMORY.md';
       try {
@@ -51,7 +56,6 @@ test.runIf(existsSync('/proc/self/fd'))(
         await handle.writeFile('mine');
         await handle.close();
         await makeFolderInside(folder, 'agents/dot/memory');
-        done += 1;
       } catch (error) {
         // It was a link, or away, at that moment.
         expect(String(error)).toMatch(/by a link|ENOENT|EINVAL/);
@@ -59,7 +63,13 @@ test.runIf(existsSync('/proc/self/fd'))(
     }
     expect(readdirSync(outside)).toEqual(['MEMORY.md']);
     expect(readFileSync(join(outside, 'MEMORY.md'), 'utf8')).toBe(CANARY);
-    expect(done).toBeGreaterThan(0);
+    await end();
+    rmSync(join(folder, 'agents', 'dot'), { recursive: true, force: true });
+    await makeFolderInside(folder, 'agents/dot/memory');
+    const handle = await openInside(folder, 'agents/dot/MEMORY.md', O_WRONLY | O_CREAT | O_TRUNC);
+    await handle.writeFile('mine');
+    await handle.close();
+    expect(readInside(folder, 'agents/dot/MEMORY.md', 100)).toBe('mine');
   },
   LONG,
 );
