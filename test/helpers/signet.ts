@@ -13,7 +13,7 @@ import { readDaemonInfo } from '../../src/store/workspace-lock.ts';
 import { limitCpu, limitedCommand, type ProcessLimits } from './process-limits.ts';
 
 /** How long a process may take until it has bound its ports; unit: milliseconds. */
-const START_TIMEOUT_MS = 20_000;
+const START_TIMEOUT_MS = 60_000;
 const POLL_MS = 20;
 const LAUNCHER = fileURLToPath(new URL('../../bin/signet.js', import.meta.url));
 
