@@ -215,6 +215,17 @@ test('a request that is made again without a refused parameter is counted as one
   expect(body).toMatchObject({ total: { calls: 2, failed: 1, retries: 1, inputTokens: 10, outputTokens: 5 } });
 });
 
+test('a turn ends at a stop sequence that its provider does not know', async () => {
+  const rig = await startRig({ wire: 'responses' });
+  onTestFinished(() => rig.close());
+  rig.model.script([{ text: 'One two END three.' }, { text: 'Next.' }]);
+  const { id } = await rig.client.session.create({});
+  const answer = await rig.client.session.prompt(id, { content: 'Go.', stopSequences: ['END'] });
+  expect(answer).toMatchObject({ status: 'completed', content: 'One two ', stopReason: 'stop_sequence', usage: { estimated: true } });
+  expect((await rig.client.session.prompt(id, { content: 'On.' })).content).toBe('Next.');
+  expect(JSON.stringify(rig.model.requests[1]!.body.input)).not.toContain('END');
+});
+
 test('signet chat says it for a new session, and for one it goes on with', async () => {
   const rig = await rigOf();
   const chat = async (...flags: string[]) => {
