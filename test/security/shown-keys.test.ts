@@ -63,9 +63,15 @@ describe('keys in addresses and arguments', () => {
     const { command, args } = MCP_SERVER_COMMAND;
     const tool = await call('POST', `${signet.runtimeUrl}/tools`, { mcpServer: 'ok', command, args: [...args, '--token=canary-arg'] });
     const callback = { url: 'http://127.0.0.1:9/hooks/canary0123456789abcdef0123?token=canary' };
-    const hook = await call('POST', `${signet.runtimeUrl}/tools`, { name: 'hook', description: '', inputSchema: {}, callback });
+    const hook = await call('POST', `${signet.runtimeUrl}/tools`, {
+      name: 'hook',
+      description: '',
+      inputSchema: { type: 'object' },
+      callback,
+    });
     const list = await call('GET', `${signet.runtimeUrl}/tools`);
-    if (hook.status === 201) expect(hook.body.tools[0].callback).toBe('http://127.0.0.1:9/hooks/[redacted]');
+    expect([tool.status, hook.status]).toEqual([201, 201]);
+    expect(hook.body.tools[0].callback).toBe('http://127.0.0.1:9/hooks/[redacted]');
     expect(JSON.stringify([login.body, failed.body, tool.body, hook.body, list.body]) + signet.output()).not.toContain('canary');
   });
 });
