@@ -6,6 +6,7 @@ import { type MemoryStore, ownerOf, type SessionStore } from '../core/memory-sto
 import type { MemoryTransfer } from '../core/memory-transfer.ts';
 import { tagList } from '../core/memory-type.ts';
 import type { Handlers } from '../core/operation-call.ts';
+import { countFitting } from '../core/page-bytes.ts';
 import { plainKey, readerFor } from './hook-session.ts';
 import { noteOf } from './memory-actor.ts';
 import { type RememberDeps, rememberMemory } from './memory-handlers.ts';
@@ -58,9 +59,10 @@ export function createMemoryLifecycleHandlers({
       const { limit, offset, forgotten } = input;
       const filter = memoryFilter(input, { project: input.project });
       const page = await memories.list(readerFor(input, context), { filter, limit, offset, forgotten });
-      const next = offset + page.memories.length;
+      const fitting = page.memories.slice(0, countFitting(page.memories));
+      const next = offset + fitting.length;
       const stats = { total: page.total, withEmbeddings: page.embedded, critical: page.critical };
-      return { memories: page.memories, total: page.total, next: next < page.total && page.memories.length > 0 ? next : null, stats };
+      return { memories: fitting, total: page.total, next: next < page.total && fitting.length > 0 ? next : null, stats };
     },
     ...createSearchHandlers(memories),
     ...createLookHandlers(memories, clock),

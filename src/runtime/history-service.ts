@@ -4,6 +4,7 @@ import type { sessionOperations } from '../contract/session-operations.ts';
 import type { Signal } from '../contract/signal.ts';
 import type { ConversationEntry } from '../core/conversation.ts';
 import type { RequestContext } from '../core/operation-call.ts';
+import { countFitting, jsonBytes, PAGE_BYTES_MAX } from '../core/page-bytes.ts';
 import { compilePatterns, parsePatternList } from '../core/signal-pattern.ts';
 import { foldAt } from './fork-point.ts';
 import type { RuntimeDeps } from './runtime-deps.ts';
@@ -12,8 +13,10 @@ import { foldReadable } from './session-fold.ts';
 type Ops = typeof sessionOperations;
 type Input<K extends keyof Ops> = ParsedInputOf<Ops[K]>;
 
-/** Stored signals read at once. */
+/** Stored signals that are looked through at once for those that fit a pattern. */
 const PAGE_SIGNALS = 1_000;
+/** Stored signals read at once where each is part of the answer, whose end may come early. */
+const STEP_SIGNALS = 25;
 /** No message has this number: `after=0` is the whole conversation, of a fork with what it began with, which is numbered below. */
 const FROM_THE_FIRST = 0;
 /** Pages a filtered listing looks through before it answers with what it has and a cursor. */
@@ -56,17 +59,23 @@ export function createHistoryService(deps: RuntimeDeps) {
       const items: Signal[] = [];
       let seq = after;
       let gap: { from: number; to: number } | null = null;
-      for (let page = 0; page < PAGES_SEARCHED_MAX && items.length < limit && seq < session.seq; page += 1) {
+      let bytes = 0;
+      const stepMax = events === undefined ? STEP_SIGNALS : PAGE_SIGNALS;
+      const pagesMax = (PAGES_SEARCHED_MAX * PAGE_SIGNALS) / stepMax;
+      for (let page = 0; page < pagesMax && items.length < limit && seq < session.seq; page += 1) {
         // Not beyond what is shown of the session: the next one may be damaged.
-        const readable = Math.min(session.seq - seq, events === undefined ? limit : PAGE_SIGNALS, PAGE_SIGNALS);
+        const readable = Math.min(session.seq - seq, events === undefined ? limit - items.length : PAGE_SIGNALS, stepMax);
         const signals = await log.read(`session:${id}`, seq, readable);
         if (page === 0 && signals[0] && signals[0].seq > after + 1) gap = { from: after + 1, to: signals[0].seq - 1 };
         for (const signal of signals) {
           if (items.length >= limit) break;
+          const isWanted = wants(signal.name);
+          if (isWanted) bytes += jsonBytes(signal);
+          if (bytes > PAGE_BYTES_MAX && items.length > 0) break;
           seq = signal.seq;
-          if (wants(signal.name)) items.push(signal);
+          if (isWanted) items.push(signal);
         }
-        if (signals.length === 0) break;
+        if (signals.length === 0 || bytes > PAGE_BYTES_MAX) break;
       }
       return { items, next: seq < session.seq ? seq : null, head: session.seq, ...(gap ? { gap } : {}) };
     },
@@ -87,13 +96,14 @@ function inOrder(entries: readonly ConversationEntry[]): readonly ConversationEn
 
 /** Messages of one signal stay together, since the cursor is the signal; a page may so be a little longer than asked for. */
 function newestPage(entries: readonly ConversationEntry[], limit: number): readonly ConversationEntry[] {
-  let from = Math.max(0, entries.length - limit);
+  const newest = entries.slice(Math.max(0, entries.length - limit));
+  let from = entries.length - countFitting(newest.map(messageOf).reverse());
   while (from > 0 && entries[from - 1]!.seq === entries[from]?.seq) from -= 1;
   return entries.slice(from);
 }
 
 function oldestPage(entries: readonly ConversationEntry[], limit: number): readonly ConversationEntry[] {
-  let to = Math.min(entries.length, limit);
+  let to = countFitting(entries.slice(0, limit).map(messageOf));
   while (to < entries.length && entries[to - 1]?.seq === entries[to]!.seq) to += 1;
   return entries.slice(0, to);
 }
