@@ -28,11 +28,6 @@ export class SseParser {
     this.lastEventId = lastEventId;
   }
 
-  /** Of an event that has begun and is not complete. */
-  get pendingChars(): number {
-    return this.#rest.length + this.#dataChars;
-  }
-
   /** @throws AppError `payload_too_large` for an event over SSE_EVENT_CHARS_MAX */
   push(chunk: Uint8Array): SseEvent[] {
     this.#rest += this.#decoder.decode(chunk, { stream: true });
@@ -41,7 +36,7 @@ export class SseParser {
       const event = this.#take(line);
       if (event) events.push(event);
     }
-    if (this.pendingChars > SSE_EVENT_CHARS_MAX)
+    if (this.#rest.length + this.#dataChars > SSE_EVENT_CHARS_MAX)
       throw new AppError('payload_too_large', { detail: `the server sent an event of more than ${SSE_EVENT_CHARS_MAX} characters` });
     return events;
   }

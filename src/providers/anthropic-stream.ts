@@ -2,6 +2,7 @@ import type Anthropic from '@anthropic-ai/sdk';
 import type { Usage } from '../contract/provider.ts';
 import { AppError } from '../core/errors.ts';
 import type { CompletionChunk, CompletionResult, StopReason, ThinkingPart, ToolCall } from '../core/provider.ts';
+import type { SseEvent } from '../core/sse-parser.ts';
 import { redactedSignature } from './anthropic-request.ts';
 import { estimateTokens, eventsWithFinal, parseToolCall } from './completion.ts';
 import { cutError, type FaultContext, streamFault } from './errors.ts';
@@ -40,11 +41,28 @@ const STOP_REASONS: Readonly<Record<string, StopReason>> = {
 
 /** The events of a streamed answer. Pings say nothing, and an event without a name is none of this API's. */
 export function anthropicEvents(context: FaultContext, response: Response): EventReader<StreamEvent> {
-  return new EventReader(response, ({ event, data }) => {
+  const parse = ({ event, data }: SseEvent): StreamEvent | undefined => {
     if (event === 'ping' || event === 'message') return undefined;
     if (event === 'error') throw streamFault(parseOr(data), context);
     return JSON.parse(data) as StreamEvent;
-  });
+  };
+  return new EventReader(response, parse, hasContent);
+}
+
+/** Starts and ends without a text, and events this program does not know, only show that the service lives. */
+function hasContent(event: StreamEvent): boolean {
+  switch (event.type) {
+    case 'content_block_delta':
+      return Object.values(event.delta).some((value) => value !== '' && value !== event.delta.type);
+    case 'content_block_start':
+      return event.content_block.type !== 'text' || event.content_block.text !== '';
+    case 'message_delta':
+      return event.delta.stop_reason !== null;
+    case 'message_stop':
+      return true;
+    default:
+      return false;
+  }
 }
 
 /** Some gateways write their error as plain text. */

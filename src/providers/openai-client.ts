@@ -27,7 +27,7 @@ export async function loadOpenaiClient(settings: ProviderSettings, baseURL: stri
 }
 
 /** The events of a streamed answer of either OpenAI API, without the word that ends it; nothing after that counts. */
-export function openaiEvents<T>(context: FaultContext, response: Response, isContent?: (event: T) => boolean): EventReader<T> {
+export function openaiEvents<T>(context: FaultContext, response: Response, isContent: (event: T) => boolean): EventReader<T> {
   let done = false;
   const parse = ({ event, data }: SseEvent): T | undefined => {
     done ||= data === '[DONE]';

@@ -69,6 +69,12 @@ function wasUsed(state: State): boolean {
   return state.usage !== null || state.content.length + state.otherChars > 0 || (state.started && !state.failed);
 }
 
+/** The API says by `response.in_progress` and events like it that it is at work; a part of the answer is what it wrote. */
+export function hasContent(event: StreamEvent): boolean {
+  if ('delta' in event) return event.delta !== '';
+  return FINAL.has(event.type) || event.type === 'response.output_item.done';
+}
+
 function apply(state: State, event: StreamEvent, context: FaultContext): CompletionChunk | undefined {
   state.started = true;
   switch (event.type) {

@@ -4,7 +4,7 @@ import { drainStream, guardStream, promptChars } from './completion.ts';
 import { createModelList } from './model-list.ts';
 import { bearerHeaders, loadOpenaiClient, openaiEvents } from './openai-client.ts';
 import { openaiParams, RESPONSES_NAMES } from './openai-request.ts';
-import { foldOpenai } from './openai-stream.ts';
+import { foldOpenai, hasContent } from './openai-stream.ts';
 import { knownModelIds } from './prices.ts';
 import { type Parameter, RefusedParameters } from './refused-parameters.ts';
 import { faultContext, type ProbedProvider, type ProviderSettings, requireKey } from './settings.ts';
@@ -47,7 +47,7 @@ export function createOpenaiProvider(settings: ProviderSettings): ProbedProvider
       });
       const fold = { context, model, promptChars: promptChars(messages, options.systemPrompt), onUsage: options.onUsage };
       const { stopSequences: sequences = [] } = options;
-      const open = (onUsage: typeof fold.onUsage) => foldOpenai({ ...fold, onUsage }, openaiEvents(context, response));
+      const open = (onUsage: typeof fold.onUsage) => foldOpenai({ ...fold, onUsage }, openaiEvents(context, response, hasContent));
       if (sequences.length === 0) yield* open(options.onUsage);
       else yield* cutAtStop({ model, sequences, onUsage: options.onUsage }, open);
     });

@@ -6,9 +6,6 @@ import { cutError, type FaultContext, stallError } from './errors.ts';
 /** Largest streamed answer in bytes; protects the memory against a server that never ends. */
 const ANSWER_BYTES_MAX = 67_108_864;
 
-/** No event that only shows that a connection lives is longer; unit: characters. */
-const PING_CHARS_MAX = 64;
-
 interface AnswerInput {
   readonly message: IncomingMessage;
   readonly head: { readonly status: number; readonly statusText: string; readonly headers: Headers };
@@ -119,14 +116,14 @@ export class EventReader<T> implements AsyncIterableIterator<T> {
   readonly #parse: (event: SseEvent) => T | undefined;
   readonly #isContent: (value: T) => boolean;
   readonly #parser = new SseParser();
-  /** Pings and comments do not end it: a server can send them for ever. */
+  /** Pings, comments and the pieces of an event that does not end leave it running: a server can send them for ever. */
   readonly #silence: Silence = { ms: 0 };
   #ready: T[] = [];
   #next = 0;
   #fault: { readonly error: unknown } | null = null;
 
   /** @param isContent  false for an event that shows no more than that the connection lives */
-  constructor(response: Response, parse: (event: SseEvent) => T | undefined, isContent: (value: T) => boolean = () => true) {
+  constructor(response: Response, parse: (event: SseEvent) => T | undefined, isContent: (value: T) => boolean) {
     const answer = answers.get(response);
     if (!answer) throw new TypeError('only an answer of the watched fetch can be read');
     this.#answer = answer;
@@ -165,8 +162,6 @@ export class EventReader<T> implements AsyncIterableIterator<T> {
         this.#ready.push(value);
         if (this.#isContent(value)) this.#silence.ms = 0;
       }
-      // A long event that is on its way, however slowly.
-      if (this.#parser.pendingChars > PING_CHARS_MAX) this.#silence.ms = 0;
     } catch (error) {
       this.#fault = { error };
       this.#answer.destroy();

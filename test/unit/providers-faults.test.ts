@@ -14,6 +14,8 @@ import { type ModelServer, startModelServer } from '../helpers/model-server/serv
 const HELLO: readonly Message[] = [{ role: 'user', content: [{ type: 'text', text: 'hello' }] }];
 const KEY = 'sk-test-0123456789abcdef';
 const STALL_MS = 200;
+/** Where silence is not under test; unit: milliseconds. */
+const PATIENT_MS = 20_000;
 
 const WIRES: readonly { name: string; path: string; create: (settings: ProviderSettings) => Provider }[] = [
   { name: 'anthropic', path: '', create: createAnthropicProvider },
@@ -126,14 +128,15 @@ async function failure(work: Promise<unknown>): Promise<AppError> {
 }
 
 describe.each(WIRES)('faults of $name', ({ path, create }) => {
-  const provider = () => create({ id: 'p', apiKey: KEY, baseUrl: `${server.url}${path}`, model: 'm', stallTimeoutMs: STALL_MS });
+  const provider = (stallTimeoutMs = STALL_MS) =>
+    create({ id: 'p', apiKey: KEY, baseUrl: `${server.url}${path}`, model: 'm', stallTimeoutMs });
   const lastRequest = () => server.requests.at(-1)!;
 
   it.each(OUTCOMES)('$promise', async ({ fault, code, retryAfterMs }) => {
     const before = server.requests.length;
     server.script([{ fault }]);
 
-    const error = await failure(provider().complete(HELLO));
+    const error = await failure(provider(fault.kind.startsWith('stall') ? STALL_MS : PATIENT_MS).complete(HELLO));
 
     expect(error.code).toBe(code);
     expect(error.retryAfterMs).toBe(retryAfterMs);
@@ -187,6 +190,26 @@ describe.each(WIRES)('faults of $name', ({ path, create }) => {
       expect((await failure(provider().complete(HELLO))).code).toBe('provider_timeout');
       expect(await lastRequest().closed).toEqual({ aborted: true });
     }
+  });
+
+  it.each([
+    ['that it is at work', { responses: 'response.in_progress', messages: 'content_block_start', chat: null }],
+    ['what no one knows', { responses: 'response.search.searching', messages: 'novelty', chat: 'novelty' }],
+    ['empty parts', { responses: 'response.output_text.delta', messages: 'content_block_delta', chat: null }],
+  ])('takes events that say %s for silence', async (_what, types) => {
+    const type = types[path.includes('anthropic') ? 'messages' : path.includes('chat') ? 'chat' : 'responses'];
+    if (type === null) return;
+    const event = { type, delta: type === 'content_block_delta' ? { type: 'text_delta', text: '' } : '', index: 0 };
+    const text = `event: ${type}\ndata: ${JSON.stringify({ ...event, content_block: { type: 'text', text: '' } })}\n\n`;
+    server.script([{ text: 'a b c', fault: { kind: 'pings', after: 1, text, everyMs: STALL_MS / 10 } }]);
+    expect((await failure(provider().complete(HELLO))).code).toBe('provider_timeout');
+    expect(await lastRequest().closed).toEqual({ aborted: true });
+  });
+
+  it('takes one event that drips and never ends for silence', async () => {
+    server.script([{ text: 'a b c', fault: { kind: 'pings', after: 1, text: `data: ${'x'.repeat(200)}`, everyMs: STALL_MS / 10 } }]);
+    expect((await failure(provider().complete(HELLO))).code).toBe('provider_timeout');
+    expect(await lastRequest().closed).toEqual({ aborted: true });
   });
 
   it('does not take slow deltas for silence', async () => {
@@ -276,7 +299,7 @@ describe.each(WIRES)('faults of $name', ({ path, create }) => {
     ['bytes split inside characters', { text: 'Grüße, 世界 🎉', bytesPerWrite: 3 }],
   ])('reads %s', async (_name, reply) => {
     server.script([reply]);
-    expect((await provider().complete(HELLO)).content).toBe('Grüße, 世界 🎉');
+    expect((await provider(PATIENT_MS).complete(HELLO)).content).toBe('Grüße, 世界 🎉');
   });
 });
 
