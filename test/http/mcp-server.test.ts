@@ -149,7 +149,7 @@ describe('arguments of a tool', () => {
     const headers = { 'x-signet-agent-id': 'scout', 'x-signet-harness': 'claude-code', 'x-signet-workspace': '/projects/Füße' };
     const scout = await connectHttp(daemon.url, { ...headers, 'x-signet-workspace': '/projects/app', 'x-signet-channel': 'main' });
     const { id, agentId, who, project } = await scout.call('memory_store', { content: 'The scout saw a heron.' });
-    expect({ agentId, who, project }).toEqual({ agentId: 'scout', who: 'claude-code', project: '/projects/app' });
+    expect({ agentId, who, project }).toEqual({ agentId: 'scout', who: 'scout', project: '/projects/app' });
     const { history } = (await daemon.get(`/api/memory/${id}`)).body;
     expect(history).toMatchObject([{ event: 'created', changedBy: 'claude-code', actorType: 'harness' }]);
     await scout.call('memory_modify', { id, reason: 'seen again', importance: 1 });

@@ -23,7 +23,6 @@ test('without a file the defaults hold', () => {
     includeRecentContext: true,
     recencyBias: 0.7,
     candidatePoolLimit: 100,
-    maxInjectChars: 9_800,
   });
 });
 

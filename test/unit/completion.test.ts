@@ -25,7 +25,7 @@ describe('completion in bash', () => {
   });
 
   test('offers the flags of the place, also behind other flags', () => {
-    expect(offers('signet', 'start', '--r')).toEqual(['--runtime-port', '--role', '--record', '--replay']);
+    expect(offers('signet', 'start', '--r')).toEqual(['--runtime-host', '--runtime-port', '--role', '--record', '--replay']);
     expect(offers('signet', 'chat', '--agent', 'scout', '--pr')).toEqual(
       ['--model', '--provider', '--project', '--print'].filter((flag) => flag.startsWith('--pr')),
     );
