@@ -51,6 +51,11 @@ export const ENVIRONMENT: readonly { readonly name: string; readonly value: stri
     meaning: '`plugin` or `legacy`: the path `signet hook` calls by, see [memory](memory.md#hooks)',
   },
   { name: 'SIGNET_LOG_LEVEL', value: '`info`', meaning: '`fatal`, `error`, `warn`, `info`, `debug`, `trace` or `silent`' },
+  {
+    name: 'SIGNET_CHILD_OF',
+    value: '',
+    meaning: 'Set by Signet for the MCP servers it starts, so that the next start finds those a killed daemon left behind',
+  },
   { name: 'SIGNALS_MODE', value: '`live`', meaning: '`live`, `record`, `replay` or `auto`, see [recording](recording.md)' },
   { name: 'SIGNALS_RECORDING', value: '', meaning: 'File that is recorded to or replayed from; every mode but `live` needs one' },
   {

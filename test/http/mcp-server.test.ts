@@ -151,7 +151,7 @@ describe('arguments of a tool', () => {
     const { id, agentId, who, project } = await scout.call('memory_store', { content: 'The scout saw a heron.' });
     expect({ agentId, who, project }).toEqual({ agentId: 'scout', who: 'scout', project: '/projects/app' });
     const { history } = (await daemon.get(`/api/memory/${id}`)).body;
-    expect(history).toMatchObject([{ event: 'created', changedBy: 'claude-code', actorType: 'harness' }]);
+    expect(history).toMatchObject([{ event: 'created', changedBy: 'scout', actorType: 'harness' }]);
     await scout.call('memory_modify', { id, reason: 'seen again', importance: 1 });
     expect((await daemon.get(`/api/memory/${id}`)).body.history[1]).toMatchObject({ changedBy: 'mcp-server', actorType: 'harness' });
     await scout.close();
@@ -159,7 +159,7 @@ describe('arguments of a tool', () => {
     expect(wrong.body.result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('x-signet-agent-id') }] });
     const byQuery = { name: 'memory_store', arguments: { content: 'A kite in the tree.' } };
     const { structuredContent } = (await daemon.post('/mcp?agent=scout&harness=web', rpc('tools/call', byQuery))).body.result;
-    expect(structuredContent).toMatchObject({ agentId: 'scout', who: 'web' });
+    expect(structuredContent).toMatchObject({ agentId: 'scout', who: 'scout' });
   });
 });
 

@@ -105,7 +105,7 @@ agents:
       {
         pointer: '/agents/roster/0/colour',
         detail:
-          'agent.yaml:16:7 unknown key "colour" in agents.roster.0; valid keys: name, model, provider, skills, personality, read_policy, policy_group, limits, reactive',
+          'agent.yaml:16:7 unknown key "colour" in agents.roster.0; valid keys: name, model, provider, temperature, topP, maxTokens, stopSequences, thinkingTokens, skills, personality, read_policy, policy_group, limits, memory, reactive',
       },
     ]);
   });

@@ -51,7 +51,7 @@ describe('words', () => {
     expect(stems('\ufdfa'.repeat(10))).toEqual(stems('\ufdfa'.normalize('NFKD').repeat(10)));
     const text = '\ufdfa'.repeat(99_000);
     const written = wordsIn(text).reduce((chars, word) => chars + word.text.length, 0);
-    expect(written).toBeGreaterThan(text.length);
+    expect(written).toBeGreaterThan(text.length / 2);
     expect(written).toBeLessThanOrEqual(2 * text.length);
     expect(stems('한국어 '.repeat(1_000))).toHaveLength(1_000);
   });
