@@ -47,7 +47,9 @@ function addLifecycle(parent: Command, context: CliContext): void {
   addStartOptions(restart)
     .option('--force', 'kill it when it does not end in time')
     .addHelpText('after', '\nExamples:\n  signet restart\n  signet restart --log-level debug')
-    .action(async (flags) => {
+    .action(async (given) => {
+      const { withRole } = await import('./daemon-start.ts');
+      const flags = await withRole(context, given);
       await requireStartable(context, flags);
       context.stdout.write(`${await (await import('./daemon-stop.ts')).stopDaemon(context, flags)}\n`);
       await startAs(context, flags);

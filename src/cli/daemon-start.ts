@@ -68,6 +68,17 @@ export function startEnvironment(context: CliContext, flags: StartFlags): Enviro
   return { ...context.env, ...Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined)) };
 }
 
+/** The flags of a restart: a runtime that runs alone stays one, beside the same daemon, unless the flags say otherwise. */
+export async function withRole<T extends StartFlags>(context: CliContext, flags: T): Promise<T> {
+  const folder = workspaceFolder(context, flags.path);
+  const running = findDaemon(folder);
+  const url = running && runtimeUrlOf(running);
+  if (flags.role !== undefined || !url || running.port !== null) return flags;
+  const client = clientAt(context, url, folder);
+  const info = await client.info({ timeoutMs: PROBE_TIMEOUT_MS });
+  return { ...flags, role: 'runtime', daemonUrl: flags.daemonUrl ?? info.daemonUrl };
+}
+
 /**
  * Start a daemon in the background and wait until its runtime answers; one that runs already is left alone.
  *

@@ -30,6 +30,8 @@ export interface Status {
   readonly version: string | null;
   readonly uptimeMs: number | null;
   readonly health: string | null;
+  /** Why it is degraded, of the runtime and of its daemon. */
+  readonly reasons: readonly string[];
   readonly daemonReachable: boolean | null;
   readonly provider: StatusProvider | null;
   readonly sessions: { readonly alive: number; readonly byState: Readonly<Record<string, number>> } | null;
@@ -59,6 +61,7 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
     ...known,
     uptimeMs: null,
     health: null,
+    reasons: [],
     daemonReachable: null,
     provider: null,
     sessions: null,
@@ -70,6 +73,7 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
   try {
     const health = await client.health({ timeoutMs: STATUS_TIMEOUT_MS });
     const info = await client.info({ timeoutMs: STATUS_TIMEOUT_MS });
+    const daemonReasons = await readDaemonReasons(context, info.daemonUrl, flags.path);
     return {
       running: true,
       unanswered: false,
@@ -79,7 +83,8 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
       pid: health.pid,
       version: health.version,
       uptimeMs: health.uptimeMs,
-      health: health.status,
+      health: health.status === 'healthy' && daemonReasons.length > 0 ? 'degraded' : health.status,
+      reasons: [...new Set([...health.reasons, ...daemonReasons])],
       daemonReachable: health.daemon.reachable,
       provider: info.provider,
       sessions: health.sessions,
@@ -97,6 +102,17 @@ interface DaemonPlace {
   readonly url: string;
   readonly pid: number;
   readonly path: string | undefined;
+}
+
+/** Why the daemon is degraded: memories may be damaged while sessions are well. A daemon that does not answer is told elsewhere. */
+async function readDaemonReasons(context: CliContext, url: string, path: string | undefined): Promise<readonly string[]> {
+  try {
+    const health = await daemonAt(context, url, path).call(daemonOperations.daemonHealth, {}, { timeoutMs: STATUS_TIMEOUT_MS });
+    return health.status === 'degraded' ? health.reasons : [];
+  } catch (error) {
+    if (!isAppError(error)) throw error;
+    return [];
+  }
 }
 
 async function readDaemon(context: CliContext, { url, pid, path }: DaemonPlace): Promise<Pick<Status, 'configProblems' | 'background'>> {
@@ -132,6 +148,7 @@ export function formatStatus(status: Status, style: Style): string {
   const light = status.health === 'healthy' ? style.green('●') : style.yellow('●');
   return `${[
     `${light} Signet ${status.version} is ${status.health}, pid ${status.pid}, up ${formatDuration(status.uptimeMs ?? 0)}`,
+    ...status.reasons.map((reason) => `  ${style.yellow(plainText(reason))}`),
     `  runtime   ${status.runtimeUrl}`,
     `  daemon    ${status.daemonUrl}${status.daemonReachable ? '' : style.red('  does not answer')}`,
     `  provider  ${status.provider ? plainText(formatProvider(status.provider)) : 'unknown'}`,

@@ -117,7 +117,7 @@ function checkDaemon({ status }: Patient): Finding[] {
     {
       check,
       level,
-      text: `${status.health}, version ${status.version}, pid ${status.pid}`,
+      text: [`${status.health}, version ${status.version}, pid ${status.pid}`, ...status.reasons].join('; '),
       ...(level === 'ok' ? {} : { fix: 'signet logs' }),
     },
   ];

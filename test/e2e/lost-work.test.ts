@@ -1,9 +1,13 @@
+import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { type SignetProcess, startSignetProcess } from '../helpers/signet.ts';
+
+const LAUNCHER = fileURLToPath(new URL('../../bin/signet.js', import.meta.url));
 
 let folder: string;
 let running: SignetProcess | undefined;
@@ -55,6 +59,10 @@ test('a write-ahead log that is deleted after a kill is told by the health until
       db: true,
       reasons: [expect.stringMatching(/memory\.db lost commits \d+ to \d+/)],
     });
+    const env = { PATH: process.env.PATH, HOME: folder, SIGNET_PATH: folder };
+    const status = JSON.parse(execFileSync(process.execPath, [LAUNCHER, 'status', '--json'], { env, encoding: 'utf8' }));
+    expect(status.health).toBe('degraded');
+    expect(status.reasons.join()).toMatch(/signals\.db lost signals.*memory\.db lost commits/);
     await stop();
   }
   for (const name of ['signals', 'memory']) rmSync(join(folder, 'data', `${name}.mark`));

@@ -96,6 +96,9 @@ test('signet start --role runtime runs the runtime alone, and its sessions use t
     expect(signet('start', '--role', 'runtime', '--runtime-port', '0')).toContain(running.daemonUrl);
     expect(JSON.parse(signet('status', '--json'))).toMatchObject({ running: true, daemonUrl: running.daemonUrl, daemonReachable: true });
     expect(signet('chat', '--print', 'recall harbour master')).toContain('Ines');
+    // A restart keeps what it is: no daemon with an empty memory of its own.
+    expect(signet('restart', '--runtime-port', '0')).toContain(running.daemonUrl);
+    expect(JSON.parse(signet('status', '--json'))).toMatchObject({ health: 'healthy', reasons: [], daemonUrl: running.daemonUrl });
     const { sessions } = await running.daemon.call(daemonOperations.listClaims, {});
     expect(sessions).toHaveLength(1);
   } finally {

@@ -14,7 +14,8 @@ import { type SignetProcess, startSignetProcess } from '../helpers/signet.ts';
 const folder = mkdtempSync(join(tmpdir(), 'signet-proof-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const YAML = 'secrets: { keyring: false }\n';
+/** Many refusals are asked for at once: they must not be taken for guesses. */
+const YAML = 'secrets: { keyring: false }\nauth: { failuresPerMinute: 600 }\n';
 
 function exampleCall(baseUrl: string, { method, path, stream }: Operation): OtherCall {
   const filled = pathFields(path).reduce((text, name) => text.replace(`:${name}`, 'x'), path);

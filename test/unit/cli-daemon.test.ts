@@ -242,6 +242,7 @@ test('status keeps the sessions in memory and the stored ones apart', () => {
     version: '1.0.0',
     uptimeMs: 1_000,
     health: 'healthy',
+    reasons: [],
     daemonReachable: true,
     provider: { id: 'anthropic', model: 'some-model', origin: 'agent.yaml', offlineDemo: false },
     sessions: { alive: 49, byState: { ended: 200, idle: 181, running: 0 } },
