@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url';
 const CAUSES_MAX = 5;
 /** Frames of one stack that are looked up. */
 const FRAMES_MAX = 30;
+/** Frames whose place is kept once it is found: the same fault comes again, and to read a map takes a tenth of a second of CPU. */
+const PLACES_KEPT_MAX = 1_000;
 /** A frame of a built file: where it stands, line and column from 1. */
 const BUILT_FRAME = /((?:file:\/\/)?\/[^\s()]*\.js):(\d+):(\d+)/g;
 const BASE64 = new Map(
@@ -19,8 +21,8 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 const ROOT = resolve(HERE, basename(HERE) === 'core' ? '../..' : '..');
 
 /**
- * The stack of an error with those of its causes, by file and line of the source. The maps beside the built files are read now and let go:
- * a daemon without errors pays nothing for them. Never throws; without maps the stack is what it is.
+ * The stack of an error with those of its causes, by file and line of the source. The maps beside the built files are read now and let go,
+ * the places found are kept: a daemon without errors pays nothing for them. Never throws; without maps the stack is what it is.
  */
 export function readableStack(error: Error): string {
   const stacks: string[] = [];
@@ -30,16 +32,23 @@ export function readableStack(error: Error): string {
   return stacks.join('\ncaused by: ');
 }
 
+/** Of built frames: their place in the source. */
+const places = new Map<string, string>();
+
 function mapped(stack: string): string {
   const maps = new Map<string, SourceMap | null>();
   let frames = 0;
   return stack.replace(BUILT_FRAME, (frame, place: string, line: string, column: string) => {
     frames += 1;
     if (frames > FRAMES_MAX) return frame;
+    const kept = places.get(frame);
+    if (kept !== undefined) return kept;
     const file = place.startsWith('file:') ? fileURLToPath(place) : place;
     if (!maps.has(file)) maps.set(file, readMap(file));
-    const position = maps.get(file) && findPosition(maps.get(file)!, Number(line) - 1, Number(column) - 1);
-    return position ?? frame;
+    const position = (maps.get(file) && findPosition(maps.get(file)!, Number(line) - 1, Number(column) - 1)) ?? frame;
+    if (places.size >= PLACES_KEPT_MAX) places.clear();
+    places.set(frame, position);
+    return position;
   });
 }
 
