@@ -84,7 +84,8 @@ export async function readStatus(context: CliContext, flags: AddressFlags): Prom
       version: health.version,
       uptimeMs: health.uptimeMs,
       health: health.status === 'healthy' && daemonReasons.length > 0 ? 'degraded' : health.status,
-      reasons: [...new Set([...health.reasons, ...daemonReasons])],
+      // A daemon of an earlier version gives no reasons.
+      reasons: [...new Set([...(health.reasons ?? []), ...daemonReasons])],
       daemonReachable: health.daemon.reachable,
       provider: info.provider,
       sessions: health.sessions,
