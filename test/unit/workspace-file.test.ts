@@ -30,7 +30,7 @@ async function swap(folder: string, target: string): Promise<() => Promise<unkno
         unlinkSync(folder);
         mkdirSync(folder);
         writeFileSync(folder + '/MEMORY.md', 'mine');
-      } catch {}
+      } catch { /* The other side swaps the folder at this moment. */ }
     }`;
   const child = spawn(process.execPath, ['-e', code, folder, target], { stdio: ['ignore', 'pipe', 'inherit'] });
   onTestFinished(() => void child.kill('SIGKILL'));
